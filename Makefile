@@ -1,0 +1,52 @@
+# Everything runs in .venv, which is made on demand; nothing outside this folder is changed.
+
+FIND_PYTHON = for python in python3.13 python3.12 python3.11 python3.14 python3 python; do \
+	$$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+		&& { echo $$python; break; }; done
+PYTHON ?= $(shell $(FIND_PYTHON))
+PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
+RUN = .venv/bin/python
+
+.PHONY: demo test lint types unit wheel bench clean
+
+demo: .venv/installed
+	$(RUN) examples/digits.py
+
+test: lint types unit wheel
+
+lint: .venv/tested
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+
+types: .venv/tested
+	$(RUN) -m mypy
+
+unit: .venv/tested
+	$(RUN) -m pytest
+
+# The built wheel, without extras and outside of the source tree, imports and fits.
+wheel: .venv/tested
+	rm -rf dist .venv-wheel
+	$(PIP) wheel --no-deps --wheel-dir dist .
+	$(RUN) -m venv .venv-wheel
+	.venv-wheel/bin/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt dist/*.whl
+	cd dist && ../.venv-wheel/bin/python -W error ../tests/check_wheel.py
+
+bench: .venv/installed
+	$(RUN) benchmarks/run.py
+
+.venv/python:
+	@test -n "$(PYTHON)" || { echo "histogp needs Python 3.11 or newer with the venv module (on Debian: apt-get install python3-venv)." >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/installed: .venv/python pyproject.toml constraints.txt
+	$(PIP) install --constraint constraints.txt --editable .
+	@touch $@
+
+.venv/tested: .venv/installed
+	$(PIP) install --constraint constraints.txt --editable '.[test]'
+	@touch $@
+
+clean:
+	rm -rf .venv .venv-wheel build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,7 @@
+"""Gaussian processes on histogram-like data: exact, fast, scikit-learn compatible."""
+
+from histogp.estimators.classifier import HistogramGPClassifier
+from histogp.estimators.regressor import HistogramGPRegressor
+
+__all__ = ["HistogramGPClassifier", "HistogramGPRegressor"]
+__version__ = "0.1.0.dev0"

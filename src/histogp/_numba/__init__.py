@@ -1,0 +1,1 @@
+"""Compiled leaf loops: functions that take arrays and fill arrays, nothing else."""

@@ -1,0 +1,7 @@
+"""Data for examples and benchmarks: IDX image files, orientation histograms, synthetic bags of words."""
+
+from histogp.datasets.bags_of_words import make_bags_of_words
+from histogp.datasets.idx import load_fashion_mnist, load_idx_folder, read_idx
+from histogp.datasets.orientation import orientation_histograms
+
+__all__ = ["load_fashion_mnist", "load_idx_folder", "make_bags_of_words", "orientation_histograms", "read_idx"]

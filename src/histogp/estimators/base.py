@@ -1,0 +1,154 @@
+"""What the classifier and the regressor share."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackSupportMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from histogp._numba.jit import announce_compilation
+from histogp.estimators.validation import number_of_threads, validate_features
+from histogp.kernels import HistogramIntersection, from_name, resolve
+from histogp.operators.build import build_operator
+from histogp.posterior.fit import Posterior, fit_posterior
+from histogp.solvers.noise import Noise
+from histogp.solvers.solution import Solution
+from histogp.solvers.solve import SolverOptions
+from histogp.storage import Array, Rows
+
+
+class HistogramGP(CallbackSupportMixin, BaseEstimator):
+    """Base of the estimators; see `HistogramGPClassifier` and `HistogramGPRegressor`."""
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "kernel": [str, HistogramIntersection],
+        "noise": [Interval(Real, 0, None, closed="neither")],
+        "solver": [StrOptions({"auto", "cg", "cholesky"})],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "preconditioner_rank": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
+        "n_jobs": [None, Integral],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    kernel: Any
+    noise: float
+    solver: Any
+    tol: float
+    max_iter: int
+    preconditioner_rank: Any
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        return tags
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        weights: Array,
+        noise: Noise,
+        targets: Array,
+        attributes: dict[str, Any],
+    ) -> None:
+        """Solve for the rows of X, all of positive weight, and set the fitted attributes.
+
+        targets (N, M). ``attributes`` are those of the subclass that prediction needs.
+        """
+        announce_compilation()
+        context = self._init_callback_context(max_subtasks=self.max_iter)
+        metadata = {"sample_weight": weights}
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y, metadata=metadata)
+        n_threads = number_of_threads(self.n_jobs)
+        kernel = from_name(self.kernel)
+        operator = build_operator(X, resolve(kernel, X.shape[1]), n_threads)
+
+        def state(alpha: Array) -> dict[str, Any]:
+            return {**attributes, "kernel_": kernel, "_posterior": Posterior(operator, noise, alpha)}
+
+        def after_iteration(iteration: int, residuals: Array, present: Callable[[], Array]) -> bool:
+            self._say(f"iteration {iteration}: residual {residuals.max():.2e} (target {self.tol:g})", level=2)
+            task = context.subcontext(task_name="iteration")
+            task.call_on_fit_task_begin(estimator=self, X=X, y=y, metadata=metadata)
+            return task.call_on_fit_task_end(
+                estimator=self,
+                X=X,
+                y=y,
+                metadata=metadata,
+                reconstruction_attributes=lambda: state(present()),
+            )
+
+        self._say(f"{operator.n_rows} rows, {operator.n_columns} features, {targets.shape[1]} problems sorted")
+        posterior, solution = fit_posterior(
+            operator,
+            noise,
+            targets,
+            SolverOptions(self.solver, self.tol, self.max_iter, self.preconditioner_rank, n_threads),
+            np.random.default_rng(check_random_state(self.random_state).randint(2**31)),
+            callback=after_iteration,
+        )
+        operator.release()
+        self._say(f"solved: {solution.n_iterations} iterations, preconditioner rank {solution.rank}")
+        self._warn_unless_converged(solution)
+        for name, value in attributes.items():
+            setattr(self, name, value)
+        self.kernel_ = kernel
+        self._posterior = posterior
+        self.alpha_ = posterior.alpha
+        self.n_iter_ = solution.n_iterations
+        self.residual_ = solution.residuals
+        self.n_products_ = solution.n_products
+        self.preconditioner_rank_ = solution.rank
+        context.call_on_fit_task_end(
+            estimator=self, X=X, y=y, metadata=metadata, reconstruction_attributes=lambda: state(posterior.alpha)
+        )
+
+    def _mean(self, X: Any) -> Array:
+        """Posterior means (n, M) in the precision of X."""
+        check_is_fitted(self)
+        X = validate_features(self, X, reset=False)
+        means = self._posterior.mean(Rows.from_array(X, number_of_threads(self.n_jobs)))
+        return means.astype(X.dtype, copy=False)
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Undo every change of the estimator if the block fails or is interrupted."""
+        before = vars(self).copy()
+        try:
+            yield
+        except BaseException:
+            # The callbacks' bookkeeping belongs to scikit-learn, which clears it itself.
+            running = {name: value for name, value in vars(self).items() if name.startswith(("_callback", "_skl"))}
+            self.__dict__ = {**before, **running}
+            raise
+
+    def _warn_unless_converged(self, solution: Solution) -> None:
+        if solution.converged or solution.stopped_by_callback:
+            return
+        warnings.warn(
+            f"The solver stopped after {solution.n_iterations} iterations with a relative residual of "
+            f"{solution.residuals.max():.1e}, above the target tol={self.tol:g}; raise max_iter, tol or noise, or "
+            "give a larger preconditioner_rank.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+    def _say(self, message: str, level: int = 1) -> None:
+        if self.verbose >= level:
+            print(f"[{type(self).__name__}] {message}", flush=True)

@@ -1,0 +1,49 @@
+"""From what users pass to what the numerics need; every refusal is one sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from joblib import cpu_count
+from scipy import sparse
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from histogp.storage import Array
+
+
+def validate_features(estimator: Any, X: Any, *, reset: bool, y: Any = "no_validation", **y_options: Any) -> Any:
+    """``validate_data`` for non-negative features, dense or CSR, float32 or float64."""
+    options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "reset": reset, "order": "C"}
+    validated = validate_data(estimator, X, y, **options, **y_options)
+    refuse_negative(validated[0] if isinstance(validated, tuple) else validated, type(estimator).__name__)
+    return validated
+
+
+def refuse_negative(X: Any, name: str) -> None:
+    values = X.data if sparse.issparse(X) else X
+    if values.size and values.min() < 0:
+        columns = X.tocoo().col[X.data < 0] if sparse.issparse(X) else np.nonzero((X < 0).any(axis=0))[0]
+        raise ValueError(
+            f"Negative values in data passed to {name}: column {columns.min()} goes down to {values.min():g}, but "
+            "histogram kernels need features >= 0; scale them (MinMaxScaler), or split each into a positive and a "
+            "negative part."
+        )
+
+
+def validate_weights(sample_weight: Any, X: Any) -> Array:
+    """One non-negative float64 weight a row, not all zero."""
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not np.any(weights > 0):
+        raise ValueError("All sample weights are zero: there is nothing to learn from.")
+    return weights
+
+
+def number_of_threads(n_jobs: int | None) -> int:
+    """Threads for ``n_jobs``: None is Numba's setting (one inside joblib's workers), -1 all cores."""
+    if n_jobs is None:
+        return int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
+    if n_jobs == 0:
+        raise ValueError("n_jobs == 0 has no meaning; use None, a positive number, or -1 for all cores.")
+    return int(n_jobs) if n_jobs > 0 else max(1, cpu_count() + 1 + int(n_jobs))

@@ -1,0 +1,1 @@
+"""The kernel matrix as a linear operator, one structure a file."""

@@ -1,0 +1,112 @@
+"""The contract between the kernel matrix and everything Bayesian that is written against it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from histogp.kernels import ResolvedKernel
+from histogp.storage import Array, Rows
+
+Precision = Literal["single", "double"]
+
+
+class Table(Protocol):
+    """A function of test rows that was prepared once from the training data."""
+
+    def evaluate(self, rows: Rows) -> Array:
+        """Values (n, M) for n test rows."""
+        ...
+
+
+class KernelOperator(ABC):
+    """The N x N kernel matrix K of the training rows, never formed. Immutable.
+
+    Noise is not part of it. Test data arrive as `Rows` of raw, non-negative values. The tests hold
+    one suite that every operator inherits.
+    """
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """N."""
+
+    @property
+    @abstractmethod
+    def n_columns(self) -> int:
+        """D."""
+
+    @property
+    @abstractmethod
+    def product_cost(self) -> int:
+        """Elements that one product with a vector visits; for the choice between algorithms."""
+
+    @abstractmethod
+    def matmat(self, vectors: Array, precision: Precision = "double") -> Array:
+        """``K @ vectors``: (N, M) to (N, M) float64. "single" is faster and good to about 1e-6."""
+
+    @abstractmethod
+    def matrix(self) -> Array:
+        """K itself, (N, N), for small N."""
+
+    @abstractmethod
+    def diagonal(self) -> Array:
+        """``K[i, i]``, (N,)."""
+
+    def row_sums(self) -> Array:
+        """``sum_j K[i, j]``, (N,)."""
+        return self.matmat(np.ones((self.n_rows, 1)))[:, 0]
+
+    @abstractmethod
+    def columns(self, index: Array, precision: Precision = "double") -> Array:
+        """``K[:, index]``, (N, len(index)), in float32 or float64."""
+
+    @abstractmethod
+    def cross(self, rows: Rows) -> Iterator[tuple[slice, Array]]:
+        """``K(rows, training rows)`` in blocks: slices of the n test rows with blocks (<= 32, N)."""
+
+    @abstractmethod
+    def cross_diagonal(self, rows: Rows) -> Array:
+        """``K(x, x)`` for each test row, (n,)."""
+
+    @abstractmethod
+    def with_kernel(self, kernel: ResolvedKernel) -> KernelOperator:
+        """Other hyperparameters on the same data; nothing is sorted again."""
+
+    @abstractmethod
+    def gradient(self, left: Array, right: Array) -> dict[str, Array]:
+        """Derivative of ``sum_s left_s^T K right_s`` for every hyperparameter; left, right (N, S).
+
+        Keys are the kernel's parameter names ("weights", "transform__eta"), values have the shape of
+        the parameter; "weights" has always one entry a dimension.
+        """
+
+    @abstractmethod
+    def extend(self, rows: Rows) -> KernelOperator:
+        """The operator with further training rows after the present ones, for about one product."""
+
+    @abstractmethod
+    def remove(self, rows: Any) -> KernelOperator:
+        """The operator without the training rows of these numbers, for about one product."""
+
+    @abstractmethod
+    def table(self, alpha: Array) -> Table:
+        """The predictor ``x -> k(x)^T alpha``; alpha (N, M)."""
+
+    @abstractmethod
+    def norm_table(self) -> Table:
+        """``x -> sum_d sum_i K_d(x, x_i)^2``, (n, 1): a lower bound of the squared norm of k(x)."""
+
+    @abstractmethod
+    def prior_draws(self, rng: Any, n_draws: int) -> Array:
+        """Draws from N(0, K), (N, n_draws); all randomness comes from ``rng.standard_normal``."""
+
+    @abstractmethod
+    def split(self, n_parts: int) -> Sequence[KernelOperator]:
+        """Operators on disjoint groups of dimensions whose matrices add up to K."""
+
+    def release(self) -> None:  # noqa: B027  (an operator that keeps nothing has nothing to do)
+        """Drop what was derived for speed; it comes back when it is needed."""

@@ -1,0 +1,230 @@
+"""The histogram intersection kernel matrix on sorted columns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from histogp import threads
+from histogp._numba import product
+from histogp.kernels import ResolvedKernel, intersections
+from histogp.operators.base import KernelOperator, Precision
+from histogp.operators.lookup import LookupTable
+from histogp.storage import Array, Rows, SortedColumns, plain
+
+# Right-hand sides that one sweep carries: 16 float32 fill a cache line, so that a gather costs one miss.
+BLOCK_WIDTH = 16
+_DTYPES = {"single": np.float32, "double": np.float64}
+_MATRIX_BLOCK = 128
+
+
+class SortedOperator(KernelOperator):
+    """Products, columns and predictors in time linear in the non-zeros.
+
+    Parameters
+    ----------
+    data : SortedColumns
+        The training rows, raw values.
+    kernel : ResolvedKernel
+    n_threads : int
+        Parts in which leaves run. Results depend on it in rounding only.
+    """
+
+    def __init__(self, data: SortedColumns, kernel: ResolvedKernel, n_threads: int = 1):
+        self.data = data
+        self.kernel = kernel
+        self.n_threads = n_threads
+        self.heights = kernel.heights(data)
+        _check_order(data, self.heights, kernel)
+        # A power of two keeps single precision in range for features of any magnitude.
+        largest = self.heights.max(initial=0.0)
+        self._scale = 2.0 ** max(-1000.0, np.ceil(np.log2(largest))) if largest > 0 else 1.0
+        self._lock = threading.RLock()
+        self._derived: dict[str, Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"data": self.data, "kernel": self.kernel, "n_threads": self.n_threads}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def __deepcopy__(self, memo: dict) -> SortedOperator:
+        return self  # immutable
+
+    @property
+    def n_rows(self) -> int:
+        return self.data.n_rows
+
+    @property
+    def n_columns(self) -> int:
+        return self.data.n_columns
+
+    @property
+    def product_cost(self) -> int:
+        return len(self.data.row_of)
+
+    def matmat(self, vectors: Array, precision: Precision = "double") -> Array:
+        dtype = _DTYPES[precision]
+        out = np.empty(vectors.shape)
+        if vectors.shape[1] == 1:
+            out[:, 0] = self._multiply(product.multiply_vector, np.ascontiguousarray(vectors[:, 0], dtype))
+        else:
+            for begin in range(0, vectors.shape[1], BLOCK_WIDTH):
+                some = vectors[:, begin : begin + BLOCK_WIDTH]
+                block = _aligned_zeros((self.n_rows, BLOCK_WIDTH), dtype)
+                block[:, : some.shape[1]] = some
+                result = self._multiply(product.multiply_block, block)
+                out[:, begin : begin + BLOCK_WIDTH] = result[:, : some.shape[1]]
+        if precision == "single":
+            out *= self._scale
+        return out
+
+    def _multiply(self, leaf: Any, vectors: Array) -> Array:
+        data = self.data
+        heights = self.heights if vectors.dtype == np.float64 else self._single_heights()
+        parts = data.parts(self.n_threads)
+        results = [_aligned_zeros(vectors.shape, vectors.dtype) for _ in parts]
+        threads.run(
+            lambda first, last, out: leaf(data.indptr, data.row_of, heights, vectors, first, last, out),
+            [[(first, last, out) for first, last in part] for part, out in zip(parts, results, strict=True)],
+        )
+        total = results[0]
+        for result in results[1:]:
+            total += result
+        return total
+
+    def matrix(self) -> Array:
+        rows = self._height_rows("double")
+        out = np.empty((self.n_rows, self.n_rows))
+        for begin in range(0, self.n_rows, _MATRIX_BLOCK):
+            end = min(begin + _MATRIX_BLOCK, self.n_rows)
+            lower = rows.block(begin, self.n_rows)
+            for columns, block in intersections(lower, rows.block(begin, end), n_threads=self.n_threads):
+                out[begin:, begin + columns.start : begin + columns.stop] = block
+            out[begin:end, end:] = out[end:, begin:end].T
+        return out
+
+    def diagonal(self) -> Array:
+        return self.data.row_sums(self.heights)
+
+    def columns(self, index: Array, precision: Precision = "double") -> Array:
+        rows = self._height_rows(precision)
+        out = np.empty((self.n_rows, len(index)), _DTYPES[precision])
+        for columns, block in intersections(
+            rows, _take(rows, np.asarray(index)), n_threads=self.n_threads, dtype=out.dtype
+        ):
+            out[:, columns] = block
+        if precision == "single":
+            out *= np.float32(self._scale)
+        return out
+
+    def cross(self, rows: Rows) -> Iterator[tuple[slice, Array]]:
+        training = self._height_rows("double")
+        for columns, block in intersections(training, self.kernel.transform_rows(rows), n_threads=self.n_threads):
+            yield columns, block.T
+
+    def cross_diagonal(self, rows: Rows) -> Array:
+        return rows.row_sums(self.kernel.heights(rows))
+
+    def with_kernel(self, kernel: ResolvedKernel) -> SortedOperator:
+        return SortedOperator(self.data, kernel, self.n_threads)
+
+    def gradient(self, left: Array, right: Array) -> dict[str, Array]:
+        profiles = self.kernel.profiles(self.data)
+        stacked = np.stack(list(profiles.values()))
+        left, right = (plain(side, np.float64) for side in (left, right))
+        forms = np.zeros((self.n_columns, len(profiles)))
+        data = self.data
+        threads.run(
+            lambda first, last: product.quadratic_forms(
+                data.indptr, data.row_of, stacked, left, right, first, last, forms
+            ),
+            data.parts(self.n_threads, work_per_nonzero=1 + left.shape[1] // BLOCK_WIDTH),
+        )
+        return {
+            name: form if self.kernel.is_per_dimension(name) else form.sum()
+            for name, form in zip(profiles, forms.T, strict=True)
+        }
+
+    def extend(self, rows: Rows) -> SortedOperator:
+        return SortedOperator(self.data.extend(rows), self.kernel, self.n_threads)
+
+    def remove(self, rows: Any) -> SortedOperator:
+        return SortedOperator(self.data.remove(np.asarray(rows)), self.kernel, self.n_threads)
+
+    def table(self, alpha: Array) -> LookupTable:
+        return LookupTable(self.data, self.heights, alpha, self.kernel.heights, self.n_threads)
+
+    def norm_table(self) -> LookupTable:
+        # min(h, x)^2 = min(h^2, x^2): the table of the squared heights, all coefficients one.
+        ones = np.ones((self.n_rows, 1))
+        return LookupTable(
+            self.data, self.heights**2, ones, lambda rows: self.kernel.heights(rows) ** 2, self.n_threads
+        )
+
+    def prior_draws(self, rng: Any, n_draws: int) -> Array:
+        # min(s, t) is the covariance of Brownian motion: in each column a draw is a walk over the
+        # sorted heights whose steps have the variance h_k - h_{k-1}.
+        data = self.data
+        out = np.zeros((self.n_rows, n_draws))
+        for begin, end in pairwise(data.indptr):
+            steps = np.sqrt(np.diff(self.heights[begin:end], prepend=0.0))
+            walk = np.cumsum(steps[:, None] * rng.standard_normal((end - begin, n_draws)), axis=0)
+            out[data.row_of[begin:end]] += walk
+        return out
+
+    def split(self, n_parts: int) -> list[SortedOperator]:
+        cuts = self.data.cuts(n_parts)
+        return [
+            SortedOperator(self.data.select(first, last), self.kernel.select(first, last), self.n_threads)
+            for first, last in pairwise(cuts)
+        ]
+
+    def release(self) -> None:
+        """Drop what was derived for speed; it comes back when it is needed."""
+        with self._lock:
+            self._derived.clear()
+
+    def _single_heights(self) -> Array:
+        return self._derive("single", lambda: (self.heights / self._scale).astype(np.float32))
+
+    def _height_rows(self, precision: Precision) -> Rows:
+        heights = self.heights if precision == "double" else self._single_heights()
+        return self._derive(f"rows-{precision}", lambda: self.data.to_rows(heights))
+
+    def _derive(self, name: str, make: Any) -> Any:
+        with self._lock:
+            if name not in self._derived:
+                self._derived[name] = make()
+            return self._derived[name]
+
+
+def _take(rows: Rows, index: Array) -> Rows:
+    counts = rows.counts[index]
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    entries = np.arange(indptr[-1]) + np.repeat(rows.indptr[index] - indptr[:-1], counts)
+    return Rows(indptr, rows.column_of[entries], rows.values[entries], rows.n_columns)
+
+
+def _check_order(data: SortedColumns, heights: Array, kernel: ResolvedKernel) -> None:
+    if kernel.transform is None or len(heights) == 0:
+        return
+    step = np.diff(heights, prepend=0.0)
+    starts = data.indptr[:-1][data.counts > 0]
+    step[starts] = heights[starts]
+    if step.min() < 0:
+        raise ValueError(
+            f"{kernel.transform!r} is not a valid transform: g must be zero at zero and must not decrease."
+        )
+
+
+def _aligned_zeros(shape: tuple[int, ...], dtype: Any) -> Array:
+    """Zeros whose rows of 16 float32 start at cache lines, which makes gathers about twice as fast."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    buffer = np.zeros(size + 64, np.uint8)
+    start = -buffer.ctypes.data % 64
+    return buffer[start : start + size].view(dtype).reshape(shape)

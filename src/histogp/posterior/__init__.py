@@ -1,0 +1,1 @@
+"""Everything Bayesian, written once against the operator contract."""

@@ -1,0 +1,37 @@
+"""Dense products on our own threads.
+
+BLAS threads go on spinning for a while after a call and then take the cores away from our leaves. So
+inside the iterative solver BLAS runs on one thread, and rows are spread over our pool instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+from histogp import threads
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def single_threaded_blas() -> AbstractContextManager:
+    """Within this context every BLAS call runs on the thread that makes it."""
+    return _controller().limit(limits=1, user_api="blas")
+
+
+def over_rows(work: Callable[[slice], Any], n_rows: int, n_threads: int, rows_per_slice: int = 8192) -> None:
+    """Call ``work(rows)`` for slices that cover all rows, ``n_threads`` of them side by side."""
+    bounds = [n_rows * part // n_threads for part in range(n_threads + 1)]
+    parts = [
+        [(slice(begin, min(begin + rows_per_slice, last)),) for begin in range(first, last, rows_per_slice)]
+        for first, last in pairwise(bounds)
+    ]
+    threads.run(work, [part for part in parts if part])

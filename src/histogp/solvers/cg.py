@@ -1,0 +1,158 @@
+"""Preconditioned conjugate gradients for all right-hand sides together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from histogp.operators.base import KernelOperator, Precision
+from histogp.operators.sorted import BLOCK_WIDTH
+from histogp.solvers.blas import single_threaded_blas
+from histogp.solvers.noise import Noise
+from histogp.solvers.preconditioner import Preconditioner
+from histogp.solvers.solution import Callback, Solution, relative
+from histogp.storage import Array
+
+# Single-precision products are good to about 1e-6 of the kernel's norm; for tighter targets the
+# restarts that repair them would cost more than they save.
+SINGLE_PRECISION_TOL = 1e-5
+
+
+def solve_cg(
+    operator: KernelOperator,
+    noise: Noise,
+    right_hand_sides: Array,
+    *,
+    tol: float,
+    max_iter: int,
+    preconditioner: Preconditioner | None = None,
+    start: Array | None = None,
+    callback: Callback | None = None,
+) -> Solution:
+    """Solve ``(K + diag(noise)) x = b`` for each column until ``max|r| <= tol max|b|``.
+
+    The columns run independent recurrences but share every product with K. The products may be in
+    single precision; a column counts as solved only when its residual, recomputed in float64, meets
+    the target. Otherwise the iteration goes on from that residual in double precision.
+
+    Parameters
+    ----------
+    right_hand_sides : (N, M)
+    start : (N, M) or None
+        A guess of the solution.
+    """
+    with single_threaded_blas():
+        return _Iteration(operator, noise, right_hand_sides, tol, preconditioner, callback).run(max_iter, start)
+
+
+class _Iteration:
+    def __init__(
+        self,
+        operator: KernelOperator,
+        noise: Noise,
+        right_hand_sides: Array,
+        tol: float,
+        preconditioner: Preconditioner | None,
+        callback: Callback | None,
+    ):
+        self.operator = operator
+        self.diagonals = noise.diagonals()
+        self.preconditioner = preconditioner
+        self.callback = callback
+        self.tol = tol
+        largest = np.abs(right_hand_sides).max(axis=0)
+        self.scale = np.where(largest > 0, largest, 1.0)
+        self.b = right_hand_sides / self.scale
+        self.precision: Precision = "single" if tol >= SINGLE_PRECISION_TOL else "double"
+        self.n_iterations = 0
+        self.n_products = 0
+        self.stopped = False
+
+    def run(self, max_iter: int, start: Array | None) -> Solution:
+        self.x = np.zeros_like(self.b) if start is None else start / self.scale
+        r = self.b.copy() if start is None else self.true_residuals(slice(None))
+        residuals = relative(r, np.ones(r.shape[1]))
+        while True:
+            todo = np.flatnonzero(residuals > self.tol)
+            if len(todo) == 0 or self.stopped or self.n_iterations >= max_iter:
+                break
+            self.descend(todo, r[:, todo], max_iter)
+            r[:, todo] = self.true_residuals(todo)
+            residuals[todo] = relative(r[:, todo], np.ones(len(todo)))
+            self.precision = "double"
+        return Solution(
+            self.x * self.scale,
+            residuals,
+            n_iterations=self.n_iterations,
+            n_products=self.n_products,
+            converged=bool(np.all(residuals <= self.tol)),
+            stopped_by_callback=self.stopped,
+            rank=self.preconditioner.rank if self.preconditioner else 0,
+        )
+
+    def descend(self, active: Array, r: Array, max_iter: int) -> None:
+        """Iterate on the columns ``active`` until the recurrence says that they have converged."""
+        x = self.x[:, active]
+        z = self.precondition(r, active)
+        p = z.copy()
+        rz = _dots(r, z)
+        try:
+            while self.n_iterations < max_iter:
+                q = self.multiply(p, active)
+                curvature = _dots(p, q)
+                step = np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > 0)
+                x += step * p
+                r -= step * q
+                self.n_iterations += 1
+                residuals = np.abs(r).max(axis=0)
+                if self.callback is not None and self.report(active, x, residuals):
+                    self.stopped = True
+                    return
+                unsolved = np.flatnonzero(residuals > self.tol)
+                if len(unsolved) == 0:
+                    return
+                if _n_blocks(len(unsolved)) < _n_blocks(len(active)):
+                    self.x[:, active] = x
+                    active, rz = active[unsolved], rz[unsolved]
+                    x, r, p = x[:, unsolved], r[:, unsolved], p[:, unsolved]
+                z = self.precondition(r, active)
+                old, rz = rz, _dots(r, z)
+                p *= np.divide(rz, old, out=np.zeros_like(rz), where=old > 0)
+                p += z
+        finally:
+            self.x[:, active] = x
+
+    def report(self, active: Array, x: Array, residuals: Array) -> bool:
+        def present() -> Array:
+            values = self.x.copy()
+            values[:, active] = x
+            return values * self.scale
+
+        assert self.callback is not None
+        return self.callback(self.n_iterations, residuals, present)
+
+    def precondition(self, r: Array, active: Array) -> Array:
+        if self.preconditioner is None:
+            return r if self.diagonals.shape[1] == 1 and np.ptp(self.diagonals) == 0 else r / self.diagonal_of(active)
+        return self.preconditioner.apply(r, active)
+
+    def multiply(self, p: Array, active: Array) -> Array:
+        self.n_products += p.shape[1]
+        q = self.operator.matmat(p, self.precision)
+        q += self.diagonal_of(active) * p
+        return q
+
+    def diagonal_of(self, active: Array | slice) -> Array:
+        return self.diagonals if self.diagonals.shape[1] == 1 else self.diagonals[:, active]
+
+    def true_residuals(self, active: Array | slice) -> Array:
+        x = self.x[:, active]
+        self.n_products += x.shape[1]
+        return self.b[:, active] - self.operator.matmat(x) - self.diagonal_of(active) * x
+
+
+def _dots(a: Array, b: Array) -> Array:
+    return np.einsum("ij,ij->j", a, b)
+
+
+def _n_blocks(n_columns: int) -> int:
+    return -(-n_columns // BLOCK_WIDTH)

@@ -1,0 +1,39 @@
+"""The diagonal that is added to the kernel matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from histogp.storage import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """One diagonal for all right-hand sides, or one a one-vs-rest problem.
+
+    sample : (N,) noise variance of each row.
+    problem_of : (N,) or None; the number of the problem in which a row is positive.
+    positive, negative : (M,) or None; factors on ``sample`` for the positive and the other rows of
+        each problem: label-dependent noise (supplement of gp-hik-eccv2012, section S1).
+    """
+
+    sample: Array
+    problem_of: Array | None = None
+    positive: Array | None = None
+    negative: Array | None = None
+
+    @property
+    def is_per_problem(self) -> bool:
+        return self.problem_of is not None
+
+    def diagonals(self) -> Array:
+        """The diagonals as columns: (N, 1), or (N, M) with one a problem."""
+        if self.problem_of is None or self.positive is None or self.negative is None:
+            return self.sample[:, None]
+        diagonals = self.sample[:, None] * self.negative
+        rows = np.flatnonzero(self.problem_of < len(self.positive))
+        problems = self.problem_of[rows]
+        diagonals[rows, problems] = self.sample[rows] * self.positive[problems]
+        return diagonals

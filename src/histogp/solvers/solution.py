@@ -1,0 +1,41 @@
+"""What a solver returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from histogp.operators.base import KernelOperator
+from histogp.storage import Array
+
+# Called after every iteration with its number (from 1), the residual of each right-hand side relative
+# to the side's largest entry, and a function that returns the present solution; true stops the solver.
+Callback = Callable[[int, Array, Callable[[], Array]], bool]
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The solution (N, M), what it cost, and the true float64 residuals ``max|r| / max|b|``, (M,)."""
+
+    values: Array
+    residuals: Array
+    n_iterations: int
+    n_products: int
+    converged: bool
+    stopped_by_callback: bool = False
+    rank: int = 0
+
+
+def relative_residuals(
+    operator: KernelOperator, diagonals: Array, solution: Array, right_hand_sides: Array
+) -> tuple[Array, Array]:
+    """``r = b - (K + diag) x`` in float64 and ``max|r| / max|b|`` of each column."""
+    residuals = right_hand_sides - operator.matmat(solution) - diagonals * solution
+    return residuals, relative(residuals, np.abs(right_hand_sides).max(axis=0))
+
+
+def relative(residuals: Array, scale: Array) -> Array:
+    """``max|r| / scale`` of each column; zero where both are zero."""
+    return np.abs(residuals).max(axis=0) / np.where(scale > 0, scale, 1.0)
