@@ -30,7 +30,7 @@ wheel: .venv/tested
 	$(PIP) wheel --no-deps --wheel-dir dist .
 	$(RUN) -m venv .venv-wheel
 	.venv-wheel/bin/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt dist/*.whl
-	cd dist && ../.venv-wheel/bin/python -W error ../tests/check_wheel.py
+	cd dist && ../.venv-wheel/bin/python -W error ../.ci/check_wheel.py
 
 bench: .venv/installed
 	$(RUN) benchmarks/run.py

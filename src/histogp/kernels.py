@@ -186,7 +186,7 @@ class ResolvedKernel:
 
     def transform_rows(self, rows: Rows) -> Rows:
         """The same rows with heights in place of values."""
-        return Rows(rows.indptr, rows.column_of, self.heights(rows), rows.n_columns)
+        return rows.with_values(self.heights(rows))
 
     def profiles(self, data: Any) -> dict[str, Array]:
         """For every hyperparameter the function ``q`` of the derivative of K, on the non-zeros, (nnz,).
@@ -275,7 +275,10 @@ def intersections(
 
 
 def _per_dimension(name: str, value: Any, n_features: int) -> Array:
-    array = np.asarray(value, np.float64)
+    try:
+        array = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        array = np.asarray(np.nan)
     if array.shape not in ((), (n_features,)) or not np.all(np.isfinite(array)):
         raise ValueError(
             f"{name} must be one finite number, or one for each of the {n_features} features; got {value!r}."

@@ -116,6 +116,14 @@ class Rows(_Compressed):
         """Sums of ``values`` (nnz,) over each row, (N,)."""
         return _sums(values, self.indptr)
 
+    def with_values(self, values: Array) -> Rows:
+        """The same pattern with other values (nnz,)."""
+        return Rows(self.indptr, self.column_of, values, self.n_columns)
+
+    def transpose(self) -> tuple[Array, Array, Array]:
+        """Compressed columns: indptr (D + 1,), row_of and values (nnz,), in the order of the rows."""
+        return _transpose(self.indptr, self.column_of, self.values, self.n_columns)
+
     def block(self, begin: int, end: int) -> Rows:
         """The rows ``begin..end`` without copying the non-zeros."""
         inside = slice(self.indptr[begin], self.indptr[end])
@@ -153,8 +161,7 @@ class SortedColumns(_Compressed):
 
     @classmethod
     def from_rows(cls, rows: Rows, n_threads: int = 1) -> SortedColumns:
-        indptr, row_of, values = _transpose(rows.indptr, rows.column_of, rows.values, rows.n_columns)
-        return cls(indptr, row_of, values, rows.n_rows)._sort(n_threads)
+        return cls(*rows.transpose(), rows.n_rows)._sort(n_threads)
 
     def _sort(self, n_threads: int) -> SortedColumns:
         """Sort in place: only for arrays that nobody else has seen yet."""

@@ -34,10 +34,7 @@ def refuse_negative(X: Any, name: str) -> None:
 
 def validate_weights(sample_weight: Any, X: Any) -> Array:
     """One non-negative float64 weight a row, not all zero."""
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    if not np.any(weights > 0):
-        raise ValueError("All sample weights are zero: there is nothing to learn from.")
-    return weights
+    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
 
 def number_of_threads(n_jobs: int | None) -> int:

@@ -10,7 +10,7 @@ from histogp import threads
 from histogp._numba import lookup
 from histogp.storage import Array, Rows, SortedColumns, plain
 
-# Positions between two stored prefix sums: a sixteenth of the memory for a few more additions a look-up.
+# Entries of a block: a sixteenth of the memory of full tables for a few more additions a look-up.
 STRIDE = 16
 
 
@@ -34,35 +34,34 @@ class LookupTable:
         self._alpha = plain(alpha, np.float64)
         self._height_of = height_of
         self._n_threads = n_threads
-        self._starts = np.concatenate([[0], np.cumsum(data.counts // STRIDE + 1)])
-        self._checkpoints = np.empty((self._starts[-1], 2, alpha.shape[1]))
+        self._starts = np.concatenate([[0], np.cumsum(-(-data.counts // STRIDE))])
+        self._blocks = np.empty((self._starts[-1], 2, alpha.shape[1]))
         threads.run(
-            lambda first, last: lookup.fill_checkpoints(
-                data.indptr, data.row_of, heights, self._alpha, STRIDE, self._starts, first, last, self._checkpoints
+            lambda first, last: lookup.fill_blocks(
+                data.indptr, data.row_of, heights, self._alpha, STRIDE, self._starts, first, last, self._blocks
             ),
             data.parts(n_threads, work_per_nonzero=1 + alpha.shape[1] // 16),
         )
 
     def evaluate(self, rows: Rows) -> Array:
-        data = self._data
         heights = self._height_of(rows)
         out = np.zeros((rows.n_rows, self._alpha.shape[1]))
         threads.run(
-            lambda first, last: lookup.look_up(
-                data.indptr,
-                data.row_of,
-                self._heights,
-                self._alpha,
-                STRIDE,
-                self._starts,
-                self._checkpoints,
-                rows.indptr,
-                rows.column_of,
-                heights,
-                first,
-                last,
-                out,
-            ),
+            lambda first, last: self._look_up(rows.with_values(heights).block(first, last), out[first:last]),
             rows.parts(self._n_threads, work_per_nonzero=10 + self._alpha.shape[1]),
         )
         return out
+
+    def _look_up(self, rows: Rows, out: Array) -> None:
+        data = self._data
+        lookup.look_up(
+            data.indptr,
+            data.row_of,
+            self._heights,
+            self._alpha,
+            STRIDE,
+            self._starts,
+            self._blocks,
+            *rows.transpose(),
+            out,
+        )

@@ -13,6 +13,7 @@ import numpy as np
 from histogp.solvers.preconditioner import PivotedCholesky
 
 PILOT_RANK = 16
+MARGIN = 1.25  # the estimates are not better than that; in doubt do without
 GROWTH = (1, 1.5, 2, 3, 4, 6, 8, 12, 16, 32, 64)
 MAX_FACTOR_BYTES = 512 * 2**20
 MAX_CORE_BYTES = 256 * 2**20
@@ -57,8 +58,12 @@ def grow_to_best_rank(factor: PivotedCholesky, model: CostModel) -> int:
         return 0
     if not factor.grow(PILOT_RANK):
         return factor.rank
-    # Conjugate gradients deal with the few largest eigenvalues by themselves, about one each iteration.
-    plain = (PILOT_RANK / 2 + 0.8 * model.iterations(_next_eigenvalue(factor))) * model.iteration(0)
+    # Without help, conjugate gradients deal with a few large eigenvalues by about one iteration each.
+    plain_iterations = min(
+        model.iterations(float(factor.squared_norms.max())),
+        PILOT_RANK / 2 + 0.8 * model.iterations(_next_eigenvalue(factor)),
+    )
+    plain = plain_iterations * model.iteration(0)
     decay = 0.5
     eigenvalues = [_next_eigenvalue(factor)]
     while factor.rank < factor.max_rank:
@@ -70,7 +75,7 @@ def grow_to_best_rank(factor: PivotedCholesky, model: CostModel) -> int:
             return building + model.iterations(expected) * model.iteration(candidate)
 
         best = min((min(int(rank * step), factor.max_rank) for step in GROWTH), key=total)
-        if rank == PILOT_RANK and plain <= total(best):
+        if rank == PILOT_RANK and plain <= MARGIN * total(best):
             return 0
         if best == rank or not factor.grow(min(best, 2 * rank)):
             break

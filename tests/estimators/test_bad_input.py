@@ -1,0 +1,93 @@
+"""Bad input: one clear sentence, and nothing changed."""
+
+import numpy as np
+import pytest
+from oracles import histograms
+from scipy import sparse
+
+from histogp import HistogramGPClassifier, HistogramGPRegressor
+from histogp.kernels import Exponential, HistogramIntersection, Power
+
+X = histograms(40, 5)
+Y = (X[:, 1] > X[:, 2]).astype(int)
+
+
+def altered(value, column=2):
+    changed = X.copy()
+    changed[3, column] = value
+    return changed
+
+
+CASES = [
+    ({}, altered(-1), Y, {}, r"Negative values in data .*: column 2 goes down to -1.*scale them.*split"),
+    ({}, sparse.csr_array(altered(-2)), Y, {}, r"Negative values in data .*: column 2 goes down to -2"),
+    ({}, altered(np.nan), Y, {}, "contains NaN"),
+    ({}, altered(np.inf), Y, {}, "contains infinity"),
+    ({}, X, Y[:-1], {}, "inconsistent numbers of samples"),
+    ({}, X, np.ones(40), {}, "at least 2 classes"),
+    ({}, X, X[:, 0], {}, "Unknown label type"),
+    ({}, X, Y, {"sample_weight": np.zeros(40)}, "at least one non-zero number"),
+    ({"class_weight": {0: 0.0, 1: 0.0}}, X, Y, {}, "leave no example with a positive weight"),
+    ({"class_weight": {"a": 1.0}}, X, Y, {}, "not in class_weight"),
+    ({}, X, Y, {"sample_weight": -np.ones(40)}, "Negative values in data passed to `sample_weight`"),
+    ({"noise": 0}, X, Y, {}, "'noise' parameter"),
+    ({"noise": -1.0}, X, Y, {}, "'noise' parameter"),
+    ({"tol": 0}, X, Y, {}, "'tol' parameter"),
+    ({"solver": "magic"}, X, Y, {}, "'solver' parameter"),
+    ({"kernel": "rbf"}, X, Y, {}, "Unknown kernel 'rbf'; known names are"),
+    ({"kernel": 3}, X, Y, {}, "'kernel' parameter"),
+    ({"kernel": HistogramIntersection(Power(0))}, X, Y, {}, "eta must be positive; got 0"),
+    ({"kernel": HistogramIntersection(weights=[1, 2])}, X, Y, {}, "one for each of the 5 features"),
+    ({"kernel": HistogramIntersection(Exponential(1))}, X * 1e4, Y, {}, "not finite for the value"),
+    ({"preconditioner_rank": -1}, X, Y, {}, "'preconditioner_rank' parameter"),
+    ({"class_weight": "uniform"}, X, Y, {}, "'class_weight' parameter"),
+    ({"n_jobs": 0}, X, Y, {}, "n_jobs == 0 has no meaning"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "X_bad", "y_bad", "fit_options", "message"), CASES)
+def test_fit_refuses_and_keeps_the_previous_fit(parameters, X_bad, y_bad, fit_options, message):
+    clf = HistogramGPClassifier().fit(X, Y)
+    before = dict(vars(clf))
+    scores = clf.decision_function(X)
+    clf.set_params(**parameters)
+    with pytest.raises(ValueError, match=message):
+        clf.fit(X_bad, y_bad, **fit_options)
+    clf.set_params(**{name: before[name] for name in parameters})
+    assert vars(clf).keys() == before.keys()
+    assert all(vars(clf)[name] is before[name] for name in before)
+    np.testing.assert_array_equal(clf.decision_function(X), scores)
+
+
+def test_a_refit_on_another_width_that_fails_leaves_the_old_width():
+    clf = HistogramGPClassifier().fit(X, Y)
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        clf.fit(X[:, :3], np.zeros(40))
+    assert clf.n_features_in_ == 5
+    clf.predict(X)
+
+
+@pytest.mark.parametrize("make", [HistogramGPClassifier, HistogramGPRegressor])
+def test_predict_refuses(make):
+    with pytest.raises(ValueError, match="not fitted"):
+        make().predict(X)
+    fitted = make().fit(X, Y)
+    with pytest.raises(ValueError, match=r"X has 3 features, but .* is expecting 5"):
+        fitted.predict(X[:, :3])
+    with pytest.raises(ValueError, match="Negative values in data"):
+        fitted.predict(altered(-1))
+    with pytest.raises(ValueError, match="NaN"):
+        fitted.predict(altered(np.nan))
+
+
+def test_an_interrupt_during_fit_leaves_the_previous_fit(monkeypatch):
+    clf = HistogramGPClassifier(solver="cg").fit(X, Y)
+    before = dict(vars(clf))
+
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("histogp.estimators.base.fit_posterior", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        clf.fit(X[:, :2], Y)
+    assert vars(clf) == before

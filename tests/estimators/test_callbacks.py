@@ -1,0 +1,78 @@
+"""scikit-learn's callbacks: progress, scores along the way, early stopping."""
+
+import contextlib
+
+import numpy as np
+from oracles import histograms
+from sklearn.callback import ProgressBar
+
+from histogp import HistogramGPClassifier, HistogramGPRegressor
+
+X = histograms(80, 6)
+Y = (X[:, 1] > X[:, 2]).astype(int)
+
+
+class Recorder:
+    """Keeps what the hooks were given and stops after ``limit`` iterations."""
+
+    def __init__(self, limit=np.inf):
+        self.limit = limit
+        self.iterations = 0
+        self.scores = []
+        self.events = []
+
+    def setup(self, estimator, context):
+        self.events.append("setup")
+
+    def teardown(self, estimator, context):
+        self.events.append("teardown")
+
+    def on_fit_task_begin(self, estimator, context):
+        self.events.append(f"begin {context.task_name}")
+
+    def on_fit_task_end(self, estimator, context, *, X, y, fitted_estimator):
+        self.events.append(f"end {context.task_name}")
+        self.scores.append(fitted_estimator.score(X, y))
+        if context.task_name == "iteration":
+            self.iterations += 1
+        return self.iterations >= self.limit
+
+
+def test_each_iteration_is_a_task_with_a_fitted_estimator():
+    for make in (HistogramGPClassifier, HistogramGPRegressor):
+        recorder = Recorder()
+        fitted = make(solver="cg", preconditioner_rank=0, tol=1e-4).set_callbacks(recorder).fit(X, Y)
+        assert recorder.iterations == fitted.n_iter_
+        assert recorder.events[:3] == ["setup", "begin fit", "begin iteration"]
+        assert recorder.events[-2:] == ["end fit", "teardown"]
+        assert recorder.scores[-1] == fitted.score(X, Y)
+        assert recorder.scores[-1] > recorder.scores[0] - 0.1
+
+
+def test_a_callback_stops_the_solver_without_a_warning():
+    clf = HistogramGPClassifier(solver="cg", preconditioner_rank=0, tol=1e-10)
+    clf.set_callbacks(Recorder(limit=3)).fit(X, Y)
+    assert clf.n_iter_ == 3
+    assert clf.residual_.max() > 1e-10
+    assert clf.predict(X).shape == (80,)
+
+
+def test_a_progress_bar_runs(capsys):
+    HistogramGPClassifier(solver="cg").set_callbacks(ProgressBar()).fit(X, Y)
+
+
+def test_an_error_in_a_callback_leaves_the_previous_fit():
+    class Failing(Recorder):
+        def on_fit_task_end(self, estimator, context, *, X, y, fitted_estimator):
+            raise RuntimeError("no")
+
+    clf = HistogramGPClassifier(solver="cg").fit(X, Y)
+    alpha = clf.alpha_
+    failing = Failing()
+    clf.set_callbacks(failing)
+    with contextlib.suppress(RuntimeError):
+        clf.fit(X[:, :3], Y)
+    assert failing.events[-1] == "teardown"
+    assert clf.alpha_ is alpha
+    assert clf.n_features_in_ == 6
+    assert not hasattr(clf, "_callback_fit_ctx")

@@ -1,0 +1,126 @@
+"""scikit-learn's contract, for every estimator and for both solvers."""
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from oracles import histograms
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils import estimator_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from histogp import HistogramGPClassifier, HistogramGPRegressor
+from histogp.kernels import HistogramIntersection, Power
+
+ESTIMATORS = [HistogramGPClassifier, HistogramGPRegressor]
+X = histograms(60, 6)
+Y = {HistogramGPClassifier: (X[:, 1] > X[:, 2]).astype(int), HistogramGPRegressor: X[:, 1] - X[:, 2]}
+
+
+@pytest.fixture
+def non_negative_blobs(monkeypatch):
+    """One common check feeds negative blobs whatever the tags say; give it shifted ones."""
+    make_blobs = estimator_checks.make_blobs
+
+    def shifted(*args, **kwargs):
+        points, labels = make_blobs(*args, **kwargs)
+        return points - points.min(), labels
+
+    monkeypatch.setattr(estimator_checks, "make_blobs", shifted)
+
+
+@pytest.mark.usefixtures("non_negative_blobs")
+@parametrize_with_checks(
+    [make(**options) for make in ESTIMATORS for options in ({}, {"solver": "cg", "tol": 1e-10})]
+    + [
+        HistogramGPClassifier(class_weight="balanced-ovr"),
+        HistogramGPRegressor(normalize_y=True),
+        HistogramGPRegressor("hik-poly"),
+    ]
+)
+def test_common_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("make", ESTIMATORS)
+def test_every_container_and_dtype_gives_the_same_model(make):
+    names = [f"f{k}" for k in range(6)]
+    reference = make().fit(X, Y[make])
+    expected = reference.predict(X)
+    for data in (sparse.csr_matrix(X), sparse.csc_array(X), sparse.coo_array(X), X.tolist(), np.asfortranarray(X)):
+        np.testing.assert_allclose(make().fit(data, Y[make]).predict(data), expected, atol=1e-9)
+    for frame in (pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=names)):
+        fitted = make().fit(frame, Y[make])
+        assert list(fitted.feature_names_in_) == names
+        np.testing.assert_allclose(fitted.predict(frame), expected, atol=1e-9)
+
+
+def test_scores_keep_the_precision_of_the_data():
+    X32 = X.astype(np.float32)
+    clf = HistogramGPClassifier().fit(X32, Y[HistogramGPClassifier])
+    assert clf.decision_function(X32).dtype == np.float32
+    assert clf.decision_function(X).dtype == np.float64
+    reg = HistogramGPRegressor(normalize_y=True).fit(X32, Y[HistogramGPRegressor])
+    assert reg.predict(X32).dtype == np.float32
+    assert reg.predict(X).dtype == np.float64
+
+
+@pytest.mark.parametrize("make", ESTIMATORS)
+def test_copies_predict_alike(make):
+    fitted = make("hik-poly").fit(X, Y[make])
+    fitted.predict(X)
+    for twin in (pickle.loads(pickle.dumps(fitted)), copy.deepcopy(fitted)):
+        np.testing.assert_array_equal(twin.predict(X), fitted.predict(X))
+    assert not hasattr(clone(fitted), "alpha_")
+
+
+def test_grid_search_reaches_the_hyperparameters_of_the_kernel():
+    clf = HistogramGPClassifier(HistogramIntersection(Power()))
+    search = GridSearchCV(clf, {"kernel__transform__eta": [0.25, 0.5, 1], "noise": [0.01, 0.1]}, n_jobs=2)
+    search.fit(X, Y[HistogramGPClassifier])
+    assert set(search.best_params_) == {"kernel__transform__eta", "noise"}
+    assert search.best_estimator_.kernel_.transform.eta == search.best_params_["kernel__transform__eta"]
+
+
+def test_fit_leaves_the_kernel_that_it_was_given_alone():
+    kernel = HistogramIntersection(Power(0.3))
+    clf = HistogramGPClassifier(kernel).fit(X, Y[HistogramGPClassifier])
+    assert clf.kernel is kernel
+    assert clf.kernel_ is not kernel
+    assert vars(kernel) == {"transform": kernel.transform, "weights": None}
+
+
+def test_pipelines_metadata_routing_and_html():
+    with config_context(enable_metadata_routing=True):
+        clf = HistogramGPClassifier().set_fit_request(sample_weight=True)
+        weights = np.r_[np.zeros(20), np.ones(40)]
+        pipeline = make_pipeline(MinMaxScaler(), clf)
+        pipeline.fit(X - 0.5, Y[HistogramGPClassifier], sample_weight=weights)
+        assert len(pipeline[-1].alpha_) == 40
+    assert "HistogramGPClassifier" in pipeline._repr_html_()
+
+
+@pytest.mark.parametrize("make", ESTIMATORS)
+def test_random_state_and_repetition_fix_the_result(make):
+    options = dict(solver="cg", tol=1e-3, preconditioner_rank=20, random_state=0)
+    first, second = (make(**options).fit(X, Y[make]).alpha_ for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("make", ESTIMATORS)
+def test_verbose_reports_stages_and_iterations(make, capsys):
+    make(solver="cg", verbose=2, preconditioner_rank=0).fit(X, Y[make])
+    printed = capsys.readouterr().out
+    assert "60 rows, 6 features" in printed
+    assert "iteration 1: residual" in printed
+    assert "solved" in printed
+    make().fit(X, Y[make])
+    assert capsys.readouterr() == ("", "")

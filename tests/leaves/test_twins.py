@@ -1,0 +1,116 @@
+"""Every compiled leaf against its NumPy twin of a few lines."""
+
+import numpy as np
+import pytest
+from oracles import close, histograms
+
+from histogp._numba import layout, lookup, product
+from histogp.storage import Rows, SortedColumns
+
+X = np.vstack([histograms(70, 9), np.zeros((1, 9))])
+X[:, 4] = 0
+X[3:9, 2] = 0.25
+COLUMNS = SortedColumns.from_rows(Rows.from_array(X))
+ROWS = Rows.from_array(X)
+K = np.minimum(X[:, None], X[None]).sum(axis=2)
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-13), (np.float32, 1e-5)])
+def test_multiply(dtype, rtol):
+    V = np.random.default_rng(0).standard_normal((len(X), 5)).astype(dtype)
+    heights = COLUMNS.values.astype(dtype)
+    block, vector = np.zeros_like(V), np.zeros_like(V[:, 0])
+    product.multiply_block(COLUMNS.indptr, COLUMNS.row_of, heights, V, 0, 9, block)
+    product.multiply_vector(COLUMNS.indptr, COLUMNS.row_of, heights, V[:, 0].copy(), 0, 9, vector)
+    close(block, K @ V, np.abs(K) @ np.abs(V), rtol)
+    close(vector, K @ V[:, 0], np.abs(K) @ np.abs(V[:, 0]), rtol)
+
+
+def test_quadratic_forms():
+    U, V = np.random.default_rng(1).standard_normal((2, len(X), 3))
+    profiles = np.stack([COLUMNS.values, COLUMNS.values**2])
+    out = np.zeros((9, 2))
+    product.quadratic_forms(COLUMNS.indptr, COLUMNS.row_of, profiles, U, V, 0, 9, out)
+    smaller = np.minimum(X[:, None], X[None])
+    close(out, np.stack([np.einsum("is,ijd,js->d", U, smaller**p, V) for p in (1, 2)], axis=1), rtol=1e-12)
+
+
+def test_count_and_gather_rows():
+    counts = np.zeros(len(X), np.int64)
+    layout.count_in_rows(X, 0, len(X), counts)
+    np.testing.assert_array_equal(counts, (X != 0).sum(axis=1))
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    column_of, values = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1])
+    layout.gather_rows(X, indptr, 0, len(X), column_of, values)
+    np.testing.assert_array_equal(column_of, np.nonzero(X)[1])
+    np.testing.assert_array_equal(values, X[X != 0])
+
+
+def test_count_and_gather_columns():
+    counts = np.zeros(9, np.int64)
+    layout.count_in_columns(X, 0, 9, counts)
+    np.testing.assert_array_equal(counts, (X != 0).sum(axis=0))
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    row_of, values = np.empty(starts[-1], np.uint32), np.empty(starts[-1])
+    layout.gather_columns(X, 0, 9, starts[:-1].copy(), row_of, values)
+    np.testing.assert_array_equal(row_of, np.nonzero(X.T)[1])
+    np.testing.assert_array_equal(values, X.T[X.T != 0])
+
+
+def test_count_and_transpose():
+    counts = np.zeros(9, np.int64)
+    layout.count(ROWS.column_of, counts)
+    np.testing.assert_array_equal(counts, np.bincount(ROWS.column_of, minlength=9))
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    row_of, values = np.empty(starts[-1], np.uint32), np.empty(starts[-1])
+    layout.transpose(ROWS.indptr, ROWS.column_of, ROWS.values, starts[:-1].copy(), row_of, values)
+    np.testing.assert_array_equal(row_of, np.nonzero(X.T)[1])
+    np.testing.assert_array_equal(values, X.T[X.T != 0])
+
+
+def test_merge_columns():
+    first, second = SortedColumns.from_rows(ROWS.block(0, 30)), SortedColumns.from_rows(ROWS.block(30, len(X)))
+    indptr = first.indptr + second.indptr
+    row_of, values = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1])
+    layout.merge_columns(
+        first.indptr,
+        first.row_of,
+        first.values,
+        second.indptr,
+        second.row_of + np.uint32(30),
+        second.values,
+        indptr,
+        row_of,
+        values,
+    )
+    np.testing.assert_array_equal(values, COLUMNS.values)
+    np.testing.assert_array_equal(X[row_of, np.repeat(np.arange(9), COLUMNS.counts)], values)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_intersect(dtype):
+    table = np.ascontiguousarray(X[:7].T, dtype)
+    out = np.zeros((len(X), 7), dtype)
+    layout.intersect(ROWS.indptr, ROWS.column_of, ROWS.values.astype(dtype), table, 0, len(X), out)
+    close(out, K[:, :7], rtol=1e-6 if dtype == np.float32 else 1e-14)
+
+
+def test_blocks_and_look_up():
+    alpha = np.random.default_rng(2).standard_normal((len(X), 2))
+    stride = 4
+    starts = np.concatenate([[0], np.cumsum(-(-COLUMNS.counts // stride))])
+    blocks = np.full((starts[-1], 2, 2), np.nan)
+    lookup.fill_blocks(COLUMNS.indptr, COLUMNS.row_of, COLUMNS.values, alpha, stride, starts, 0, 9, blocks)
+    for column in range(9):
+        inside = slice(COLUMNS.indptr[column], COLUMNS.indptr[column + 1])
+        h, a = COLUMNS.values[inside, None], alpha[COLUMNS.row_of[inside]]
+        for number, block in enumerate(blocks[starts[column] : starts[column + 1]]):
+            below, above = number * stride, (number + 1) * stride
+            close(block, np.stack([(h * a)[:below].sum(axis=0), a[above:].sum(axis=0)]), scale=np.abs(a).sum())
+    Y = np.vstack([X[:5], X[5:9] * 3, np.random.default_rng(3).random((5, 9))])
+    rows = Rows.from_array(Y)
+    out = np.zeros((len(Y), 2))
+    lookup.look_up(
+        COLUMNS.indptr, COLUMNS.row_of, COLUMNS.values, alpha, stride, starts, blocks, *rows.transpose(), out
+    )
+    close(out, np.minimum(Y[:, None], X[None]).sum(axis=2) @ alpha, rtol=1e-12)

@@ -1,0 +1,242 @@
+"""The contract of an operator, as tests that every operator's test class inherits."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import Log, close, dense, heights, kernel_matrix, matrices
+
+from histogp.kernels import Exponential, HistogramIntersection, Power, resolve
+from histogp.storage import Rows
+
+KERNELS = [
+    HistogramIntersection(),
+    HistogramIntersection(transform=Power(0.5)),
+    HistogramIntersection(transform=Exponential(1e-4)),  # small: the data reach 1e9
+    HistogramIntersection(transform=Log(3.0)),
+]
+
+
+def kernels(X):
+    """The kernels above, with and without weights and with one hyperparameter a dimension."""
+    d = X.shape[1]
+    small = dense(X).max(initial=0) * 1e-4 < 500
+    usable = [k for k in KERNELS if small or not isinstance(k.transform, Exponential)]
+    weighted = [HistogramIntersection(k.transform, np.linspace(0, 2, d)) for k in usable]
+    per_dimension = [HistogramIntersection(Power(np.linspace(0.3, 1.5, d)), np.linspace(3, 1, d))]
+    return st.sampled_from(usable + weighted + per_dimension)
+
+
+class OperatorSuite:
+    """Subclasses provide ``make(X, kernel, n_threads)``; the oracle is the dense kernel matrix."""
+
+    def make(self, X, kernel, n_threads=1):
+        raise NotImplementedError
+
+    def case(self, data):
+        X = data.draw(matrices())
+        kernel = data.draw(kernels(X))
+        return X, kernel, self.make(X, kernel, data.draw(st.sampled_from([1, 2])))
+
+    def test_every_method_on_one_typical_matrix(self):
+        """Without hypothesis: quick, and the same every time."""
+        rng = np.random.default_rng(0)
+        kernel = HistogramIntersection(Power(0.5), np.linspace(0.5, 2, 6))
+        X, Y = rng.random((40, 6)) * (rng.random((40, 6)) < 0.7), rng.random((9, 6)) * 1.3
+        U, V = rng.standard_normal((2, 40, 3))
+        K, K_cross = kernel_matrix(X, X, kernel), kernel_matrix(Y, X, kernel)
+        operator, rows = self.make(X, kernel, 2), Rows.from_array(Y)
+        close(operator.matmat(V), K @ V)
+        close(operator.matmat(V[:, :1]), K @ V[:, :1])
+        close(operator.matrix(), K)
+        close(operator.row_sums(), K.sum(axis=1))
+        close(operator.columns(np.array([3, 1])), K[:, [3, 1]])
+        close(np.vstack([block for _, block in operator.cross(rows)]), K_cross)
+        close(operator.table(V).evaluate(rows), K_cross @ V)
+        squares = np.minimum(heights(Y, kernel)[:, None], heights(X, kernel)[None]) ** 2
+        close(operator.norm_table().evaluate(rows), squares.sum(axis=(1, 2))[:, None])
+        per_weight = np.minimum(X[:, None], X[None]) ** 0.5
+        close(operator.gradient(U, V)["weights"], np.einsum("is,ijd,js->d", U, per_weight, V))
+        longer = operator.extend(rows)
+        K_longer = kernel_matrix(np.vstack([X, Y]), np.vstack([X, Y]), kernel)
+        close(longer.matmat(np.eye(49)), K_longer)
+        close(longer.remove([0, 45]).row_sums(), np.delete(np.delete(K_longer, [0, 45], 0), [0, 45], 1).sum(axis=1))
+
+    @given(st.data())
+    def test_matmat_is_the_dense_product(self, data):
+        X, kernel, operator = self.case(data)
+        K = kernel_matrix(X, X, kernel)
+        width = data.draw(st.sampled_from([1, 2, 16, 17]))
+        V = np.random.default_rng(0).standard_normal((len(K), width))
+        close(operator.matmat(V), K @ V, np.abs(K) @ np.abs(V))
+        # Single precision: about 1e-7 an operation, relative to the largest entries of K.
+        close(operator.matmat(V, "single"), K @ V, K.max() * np.abs(V).sum(axis=0), rtol=1e-5)
+
+    @given(st.data())
+    def test_matrix_diagonal_and_row_sums(self, data):
+        X, kernel, operator = self.case(data)
+        K = kernel_matrix(X, X, kernel)
+        close(operator.matrix(), K, K)
+        close(operator.diagonal(), K.diagonal(), K.diagonal())
+        close(operator.row_sums(), K.sum(axis=1), K.sum(axis=1))
+
+    @given(st.data())
+    def test_columns_are_columns_of_the_dense_matrix(self, data):
+        X, kernel, operator = self.case(data)
+        K = kernel_matrix(X, X, kernel)
+        index = np.array(data.draw(st.lists(st.integers(0, len(K) - 1), min_size=1, max_size=40)))
+        close(operator.columns(index), K[:, index], K[:, index])
+        close(operator.columns(index, "single"), K[:, index], K.max(), rtol=1e-5)
+
+    @given(st.data())
+    def test_cross_and_its_diagonal_match_the_dense_kernel(self, data):
+        X, kernel, operator = self.case(data)
+        Y = data.draw(matrices(X.shape[1]))
+        kernel_values = kernel_matrix(Y, X, kernel) if self.fits(Y, kernel) else None
+        if kernel_values is None:
+            return
+        rows = Rows.from_array(Y)
+        out = np.empty(kernel_values.shape)
+        for block, values in operator.cross(rows):
+            out[block] = values
+        close(out, kernel_values, kernel_values)
+        expected = heights(Y, kernel).sum(axis=1)
+        close(operator.cross_diagonal(rows), expected, expected)
+
+    @given(st.data())
+    def test_table_predicts_as_the_dense_formula_also_outside_the_training_range(self, data):
+        X, kernel, operator = self.case(data)
+        Y = data.draw(matrices(X.shape[1]))
+        if not self.fits(Y, kernel):
+            return
+        alpha = np.random.default_rng(1).standard_normal((X.shape[0], data.draw(st.sampled_from([1, 3]))))
+        K = kernel_matrix(Y, X, kernel)
+        close(operator.table(alpha).evaluate(Rows.from_array(Y)), K @ alpha, np.abs(K) @ np.abs(alpha))
+
+    @given(st.data())
+    def test_norm_table_sums_the_squared_kernels_of_the_dimensions(self, data):
+        X, kernel, operator = self.case(data)
+        Y = data.draw(matrices(X.shape[1]))
+        if not self.fits(Y, kernel):
+            return
+        per_dimension = np.minimum(heights(Y, kernel)[:, None], heights(X, kernel)[None])
+        expected = (per_dimension**2).sum(axis=(1, 2))[:, None]
+        close(operator.norm_table().evaluate(Rows.from_array(Y)), expected, expected)
+
+    @given(st.data())
+    def test_with_kernel_equals_a_fresh_operator(self, data):
+        X, _, operator = self.case(data)
+        other = data.draw(kernels(X))
+        K = kernel_matrix(X, X, other)
+        close(operator.with_kernel(resolve(other, X.shape[1])).matrix(), K, K)
+
+    @pytest.mark.parametrize("per_dimension", [False, True])
+    @pytest.mark.parametrize("transform", [Power(0.7), Exponential(1.3), Log(2.0)])
+    def test_gradient_matches_finite_differences_of_the_dense_form(self, transform, per_dimension):
+        rng = np.random.default_rng(2)
+        X = rng.random((9, 4)) * (rng.random((9, 4)) < 0.7)
+        U, V = rng.standard_normal((2, 9, 3))
+        (name,) = transform.get_params()
+        value = np.array(getattr(transform, name) * (np.linspace(0.9, 1.2, 4) if per_dimension else 1.0))
+        weights = np.array([1.0, 0.1, 2.0, 0.5])
+
+        def form(value, weights):
+            kernel = HistogramIntersection(type(transform)(value), weights)
+            return np.einsum("is,ij,js->", U, kernel_matrix(X, X, kernel), V)
+
+        gradient = self.make(X, HistogramIntersection(type(transform)(value), weights)).gradient(U, V)
+        step = 1e-6
+        for parameter, actual in (("weights", gradient["weights"]), (name, gradient[f"transform__{name}"])):
+            base = weights if parameter == "weights" else value
+            expected = np.empty(base.shape)
+            for d in np.ndindex(base.shape):
+                up, down = base.copy(), base.copy()
+                up[d] += step
+                down[d] -= step
+                pair = ((value, up), (value, down)) if parameter == "weights" else ((up, weights), (down, weights))
+                expected[d] = (form(*pair[0]) - form(*pair[1])) / (2 * step)
+            np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=1e-7)
+
+    def test_weight_gradient_is_exact(self):
+        rng = np.random.default_rng(3)
+        X = rng.random((30, 5)) * (rng.random((30, 5)) < 0.6)
+        U, V = rng.standard_normal((2, 30, 2))
+        per_dimension = np.minimum(X[:, None], X[None])
+        expected = np.einsum("is,ijd,js->d", U, per_dimension, V)
+        close(self.make(X, HistogramIntersection()).gradient(U, V)["weights"], expected)
+
+    @given(st.data())
+    def test_extend_and_remove_equal_an_operator_made_afresh(self, data):
+        X, kernel, operator = self.case(data)
+        Y = data.draw(matrices(X.shape[1]))
+        if not self.fits(Y, kernel):
+            return
+        both = np.vstack([dense(X), dense(Y)])
+        K = kernel_matrix(both, both, kernel)
+        longer = operator.extend(Rows.from_array(Y))
+        close(longer.matrix(), K, K)
+        gone = sorted(data.draw(st.sets(st.integers(0, len(K) - 1), max_size=len(K) - 1)))
+        kept = np.setdiff1d(np.arange(len(K)), gone)
+        shorter = longer.remove(np.array(gone, int))
+        close(shorter.matrix(), K[np.ix_(kept, kept)], K[np.ix_(kept, kept)])
+        V = np.ones((len(kept), 1))
+        close(shorter.matmat(V), K[np.ix_(kept, kept)] @ V)
+        assert (operator.n_rows, longer.n_rows, shorter.n_rows) == (X.shape[0], len(K), len(kept))
+
+    @given(st.data())
+    def test_prior_draws_have_the_kernel_as_covariance(self, data):
+        X, kernel, operator = self.case(data)
+        K = kernel_matrix(X, X, kernel)
+        n_normals = int(np.count_nonzero(dense(X)))
+        root = operator.prior_draws(_UnitVectors(n_normals), n_normals)
+        close(root @ root.T, K, np.sqrt(np.outer(K.diagonal(), K.diagonal())))
+
+    @given(st.data())
+    def test_parts_of_a_split_add_up(self, data):
+        X, kernel, operator = self.case(data)
+        K = kernel_matrix(X, X, kernel)
+        parts = operator.split(data.draw(st.integers(1, 4)))
+        close(sum(part.matrix() for part in parts), K, K)
+        assert sum(part.n_columns for part in parts) == X.shape[1]
+
+    def test_copies_by_pickle_and_deepcopy_multiply_alike(self):
+        X = np.random.default_rng(4).random((20, 5))
+        operator = self.make(X, HistogramIntersection(transform=Power(0.5)), 2)
+        V = np.ones((20, 3))
+        for twin in (pickle.loads(pickle.dumps(operator)), copy.deepcopy(operator)):
+            np.testing.assert_array_equal(twin.matmat(V), operator.matmat(V))
+
+    def test_threads_change_rounding_only(self):
+        X = np.random.default_rng(5).random((300, 40))
+        V = np.random.default_rng(6).standard_normal((300, 5))
+        one, two = (self.make(X, HistogramIntersection(), n).matmat(V) for n in (1, 2))
+        close(one, two, rtol=1e-13)
+
+    def test_results_are_the_same_every_time(self):
+        X = np.random.default_rng(7).random((300, 40))
+        V = np.random.default_rng(8).standard_normal((300, 5))
+        operator = self.make(X, HistogramIntersection(), 2)
+        np.testing.assert_array_equal(operator.matmat(V), operator.matmat(V))
+
+    @staticmethod
+    def fits(Y, kernel):
+        """Whether the exponential stays finite on Y."""
+        return not isinstance(kernel.transform, Exponential) or dense(Y).max() * 1e-4 < 500
+
+
+class _UnitVectors:
+    """A generator whose k-th normal is the k-th unit vector over the draws: draws become a matrix root."""
+
+    def __init__(self, n):
+        self.identity = np.eye(n)
+        self.used = 0
+
+    def standard_normal(self, shape):
+        rows = self.identity[self.used : self.used + shape[0]]
+        self.used += shape[0]
+        return rows

@@ -1,0 +1,43 @@
+"""The operator on sorted columns keeps the contract."""
+
+import numpy as np
+import pytest
+from oracles import close, histograms, kernel_matrix
+
+from histogp.kernels import HistogramIntersection, Transform, resolve
+from histogp.operators.build import build_operator
+from histogp.storage import Rows
+from operators.suite import OperatorSuite
+
+
+class TestSortedOperator(OperatorSuite):
+    def make(self, X, kernel, n_threads=1):
+        return build_operator(X, resolve(kernel, X.shape[1]), n_threads)
+
+
+@pytest.mark.parametrize("magnitude", [1e-200, 1e-30, 1e30, 1e200])
+def test_extreme_magnitudes_survive_both_precisions(magnitude):
+    X = histograms(50, 8) * magnitude
+    K = kernel_matrix(X, X, HistogramIntersection())
+    operator = build_operator(X, resolve(HistogramIntersection(), 8))
+    V = np.random.default_rng(0).standard_normal((50, 4))
+    close(operator.matmat(V) / magnitude, K @ V / magnitude)
+    close(operator.matmat(V, "single") / magnitude, K @ V / magnitude, rtol=1e-5)
+
+
+def test_a_table_is_exact_across_many_blocks():
+    X = np.random.default_rng(0).random((1000, 3))
+    Y = np.vstack([X[:50], np.random.default_rng(1).random((50, 3)) * 1.5])
+    alpha = np.random.default_rng(2).standard_normal((1000, 2))
+    expected = kernel_matrix(Y, X, HistogramIntersection()) @ alpha
+    operator = build_operator(X, resolve(HistogramIntersection(), 3))
+    close(operator.table(alpha).evaluate(Rows.from_array(Y)), expected)
+
+
+def test_a_transform_that_does_not_preserve_the_order_is_refused():
+    class Falling(Transform):
+        def value(self, x):
+            return 1 / (1 + x)
+
+    with pytest.raises(ValueError, match="must not decrease"):
+        build_operator(np.array([[1.0], [2.0]]), resolve(HistogramIntersection(Falling()), 1))

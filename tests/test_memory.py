@@ -1,0 +1,63 @@
+"""Memory stays linear in the non-zeros, and large problems are never factorised densely."""
+
+import tracemalloc
+
+import numpy as np
+import scipy.linalg
+from oracles import histograms
+
+from histogp import HistogramGPClassifier
+from histogp.solvers import cholesky, preconditioner
+
+N, D = 6000, 30
+X = histograms(N, D)
+Y = np.argmax(X[:, 1:5], axis=1)
+
+
+def test_nothing_of_size_n_squared_is_allocated_above_the_small_n_limit():
+    HistogramGPClassifier().fit(X[:2500], Y[:2500])
+    tracemalloc.start()
+    clf = HistogramGPClassifier(preconditioner_rank=64).fit(X, Y)
+    clf.predict(X)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < N * N * 8 / 8
+
+
+def test_peak_memory_grows_linearly_with_the_rows():
+    peaks = []
+    for n in (3000, 6000):
+        tracemalloc.start()
+        HistogramGPClassifier(preconditioner_rank=32).fit(X[:n], Y[:n])
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 2.2 * peaks[0]
+
+
+def test_dense_factorisations_are_called_for_small_n_only(monkeypatch):
+    sizes = []
+    for module, name in (
+        (cholesky, "cho_factor"),
+        (preconditioner, "cho_factor"),
+        (scipy.linalg, "eigh"),
+        (np.linalg, "cholesky"),
+        (np.linalg, "inv"),
+        (np.linalg, "solve"),
+        (np.linalg, "eigh"),
+        (np.linalg, "svd"),
+        (np.linalg, "qr"),
+    ):
+        original = getattr(module, name)
+
+        def spy(matrix, *args, original=original, **kwargs):
+            sizes.append(min(np.shape(matrix)[-2:]))
+            return original(matrix, *args, **kwargs)
+
+        monkeypatch.setattr(module, name, spy)
+    clf = HistogramGPClassifier().fit(X[: cholesky.SMALL_N], Y[: cholesky.SMALL_N])
+    assert sizes == [cholesky.SMALL_N]
+    sizes.clear()
+    n = cholesky.SMALL_N + 1
+    clf = HistogramGPClassifier(tol=1e-3).fit(X[:n], Y[:n])
+    assert clf.n_iter_ > 1
+    assert max(sizes, default=0) <= max(clf.preconditioner_rank_, preconditioner.BLOCK)

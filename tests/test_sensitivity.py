@@ -1,0 +1,54 @@
+"""The suite notices a leaf whose result is off by 1e-6."""
+
+import inspect
+
+import numpy as np
+import pytest
+from leaves import test_twins
+from operators import test_sorted
+
+from histogp._numba import jit, layout, lookup, product
+
+LEAVES = [
+    (module, name)
+    for module in (layout, lookup, product)
+    for name in dir(module)
+    if getattr(module, name) in jit._leaves
+]
+
+
+def test_every_leaf_is_listed():
+    assert len(LEAVES) == len(jit._leaves)
+
+
+@pytest.mark.parametrize(("module", "name"), LEAVES)
+def test_a_perturbed_leaf_is_noticed(module, name, monkeypatch):
+    original = getattr(module, name)
+
+    def perturbed(*arguments):
+        original(*arguments)
+        out = arguments[-1]
+        if out.size:
+            entry = np.unravel_index(np.abs(out).argmax(), out.shape)
+            # A count is off by one, a real number by a millionth.
+            out[entry] += 1 if out.dtype.kind == "i" else 1e-6 * np.abs(out[entry])
+
+    monkeypatch.setattr(module, name, perturbed)
+    twins = [getattr(test_twins, check) for check in dir(test_twins) if check.startswith("test_")]
+    if name.startswith("count"):
+        # A wrong count would send the next leaf out of bounds; its own twin sees it before.
+        assert any(fails(check) for check in twins if "count" in check.__name__)
+        return
+    assert any(fails(check) for check in twins)
+    assert fails(test_sorted.TestSortedOperator().test_every_method_on_one_typical_matrix)
+
+
+def fails(check):
+    """Whether a test notices; its parameters, if it has any, are those of double precision."""
+    choices = {"dtype": np.float64, "rtol": 1e-13}
+    arguments = {name: choices[name] for name in inspect.signature(check).parameters if name in choices}
+    try:
+        check(**arguments)
+    except (AssertionError, ValueError):
+        return True
+    return False
