@@ -18,10 +18,10 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_array, gen_batches
 
 from histogp import threads
-from histogp._numba import layout
+from histogp._numba import product
 from histogp.storage import Array, Rows
 
-INTERSECT_WIDTH = 32  # table columns that the leaf handles at once
+INTERSECT_WIDTH = 2 * product.LANES  # kernel columns that the leaf computes at once
 
 
 class Transform(BaseEstimator):
@@ -254,19 +254,19 @@ def resolve(kernel: HistogramIntersection, n_features: int) -> ResolvedKernel:
 
 
 def intersections(
-    left: Rows, right: Rows, *, n_threads: int = 1, dtype: Any = np.float64, width: int = INTERSECT_WIDTH
+    left: Rows, right: Rows, *, n_threads: int = 1, dtype: Any = np.float64
 ) -> Iterator[tuple[slice, Array]]:
-    """Yield ``K(left, right)`` for transformed rows: slices of the columns with blocks (n_left, <= width)."""
+    """Yield ``K(left, right)`` for transformed rows: slices of the columns with blocks (n_left, <= 32)."""
     heights = left.values.astype(dtype, copy=False)
     parts = left.parts(n_threads, work_per_nonzero=4)
-    for columns in gen_batches(right.n_rows, width):
+    for columns in gen_batches(right.n_rows, INTERSECT_WIDTH):
         some = right.block(columns.start, columns.stop)
-        table = np.zeros((left.n_columns, width), dtype)
+        table = np.zeros((left.n_columns, INTERSECT_WIDTH), dtype)
         number = np.repeat(np.arange(some.n_rows), np.diff(some.indptr))
         table[some.column_of, number] = some.values
-        out = np.empty((left.n_rows, width), dtype)
+        out = np.empty((left.n_rows, INTERSECT_WIDTH), dtype)
         threads.run(
-            lambda first, last, table=table, out=out: layout.intersect(
+            lambda first, last, table=table, out=out: product.intersect(
                 left.indptr, left.column_of, heights, table, first, last, out
             ),
             parts,

@@ -17,7 +17,7 @@ K = np.minimum(X[:, None], X[None]).sum(axis=2)
 
 @pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-13), (np.float32, 1e-5)])
 def test_multiply(dtype, rtol):
-    V = np.random.default_rng(0).standard_normal((len(X), 5)).astype(dtype)
+    V = np.random.default_rng(0).standard_normal((len(X), product.LANES)).astype(dtype)
     heights = COLUMNS.values.astype(dtype)
     block, vector = np.zeros_like(V), np.zeros_like(V[:, 0])
     product.multiply_block(COLUMNS.indptr, COLUMNS.row_of, heights, V, 0, 9, block)
@@ -89,10 +89,10 @@ def test_merge_columns():
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_intersect(dtype):
-    table = np.ascontiguousarray(X[:7].T, dtype)
-    out = np.zeros((len(X), 7), dtype)
-    layout.intersect(ROWS.indptr, ROWS.column_of, ROWS.values.astype(dtype), table, 0, len(X), out)
-    close(out, K[:, :7], rtol=1e-6 if dtype == np.float32 else 1e-14)
+    table = np.ascontiguousarray(X[:32].T, dtype)
+    out = np.zeros((len(X), 32), dtype)
+    product.intersect(ROWS.indptr, ROWS.column_of, ROWS.values.astype(dtype), table, 0, len(X), out)
+    close(out, K[:, :32], rtol=1e-6 if dtype == np.float32 else 1e-14)
 
 
 def test_blocks_and_look_up():

@@ -60,8 +60,11 @@ class OperatorSuite:
         close(operator.table(V).evaluate(rows), K_cross @ V)
         squares = np.minimum(heights(Y, kernel)[:, None], heights(X, kernel)[None]) ** 2
         close(operator.norm_table().evaluate(rows), squares.sum(axis=(1, 2))[:, None])
-        per_weight = np.minimum(X[:, None], X[None]) ** 0.5
-        close(operator.gradient(U, V)["weights"], np.einsum("is,ijd,js->d", U, per_weight, V))
+        smaller = np.minimum(X[:, None], X[None])
+        slope = np.sqrt(smaller) * np.log(np.maximum(smaller, 1e-300))
+        gradient = operator.gradient(U, V)
+        close(gradient["weights"], np.einsum("is,ijd,js->d", U, np.sqrt(smaller), V))
+        close(gradient["transform__eta"], np.einsum("is,ijd,d,js->", U, slope, kernel.weights, V))
         longer = operator.extend(rows)
         K_longer = kernel_matrix(np.vstack([X, Y]), np.vstack([X, Y]), kernel)
         close(longer.matmat(np.eye(49)), K_longer)

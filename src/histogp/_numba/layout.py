@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from histogp._numba.jit import leaf
 
 
@@ -90,24 +88,3 @@ def merge_columns(indptr, row_of, values, more_indptr, more_row_of, more_values,
                 out_row_of[k] = more_row_of[b]
                 out_values[k] = more_values[b]
                 b += 1
-
-
-@leaf
-def intersect(indptr, column_of, heights, table, first, last, out):
-    """``out[i, b] = sum_d min(heights_id, table[d, b])`` for the rows ``first..last``.
-
-    indptr (N + 1,), column_of, heights (nnz,) compressed rows; table (D, B); out (N, B).
-    """
-    width = table.shape[1]
-    total = np.zeros(width, table.dtype)
-    for i in range(first, last):
-        for b in range(width):
-            total[b] = 0
-        for k in range(indptr[i], indptr[i + 1]):
-            column = column_of[k]
-            height = heights[k]
-            for b in range(width):
-                other = table[column, b]
-                total[b] += other if other < height else height
-        for b in range(width):
-            out[i, b] = total[b]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ def read_idx(path: Any) -> Array:
     """The array in an IDX file, plain or gzipped."""
     path = Path(path)
     try:
-        content = (gzip.open if path.suffix == ".gz" else open)(path, "rb").read()
-    except (EOFError, gzip.BadGzipFile) as error:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{path} is not a complete gzip file: {error}.") from None
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in _DTYPES:
         raise ValueError(f"{path} is not an IDX file: it does not begin with an IDX header.")

@@ -40,7 +40,7 @@ def _histograms(images: Array, cell: int, n_orientations: int) -> Array:
     vertical = intensity[:, 2:, 1:-1] - intensity[:, :-2, 1:-1]
     length = np.hypot(horizontal, vertical)
     orientation = np.arctan2(vertical, horizontal) % np.pi * (n_orientations / np.pi)
-    lower = np.floor(orientation).astype(np.int64)
+    lower = np.floor(orientation)
     upper_share = orientation - lower
     channels = []
     for bin_ in range(n_orientations):

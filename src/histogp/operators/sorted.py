@@ -17,7 +17,7 @@ from histogp.operators.lookup import LookupTable
 from histogp.storage import Array, Rows, SortedColumns, plain
 
 # Right-hand sides that one sweep carries: 16 float32 fill a cache line, so that a gather costs one miss.
-BLOCK_WIDTH = 16
+BLOCK_WIDTH = product.LANES
 _DTYPES = {"single": np.float32, "double": np.float64}
 _MATRIX_BLOCK = 128
 
