@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.svm import SVC
 
-from histogp.kernels import Exponential, HistogramIntersection, Power, from_name, resolve
+from histogp.kernels import Exponential, HistogramIntersection, Power, Transform, as_kernel, resolve
 
 ETAS = st.floats(0.01, 5)
 
@@ -51,11 +51,11 @@ def test_derivatives_match_finite_differences(transform):
 
 
 def test_short_names_stand_for_the_default_objects():
-    assert from_name("hik").transform is None
-    assert from_name("hik-poly").transform.eta == 0.5
-    assert from_name("hik-exp").transform.eta == 1.0
+    assert as_kernel("hik").transform is None
+    assert as_kernel("hik-poly").transform.eta == 0.5
+    assert as_kernel("hik-exp").transform.eta == 1.0
     with pytest.raises(ValueError, match="Unknown kernel 'rbf'; known names are 'hik'"):
-        from_name("rbf")
+        as_kernel("rbf")
 
 
 def test_parameters_are_reachable_and_cloned():
@@ -96,6 +96,33 @@ def test_foreign_objects_are_refused():
 def test_an_overflowing_transform_says_what_to_do():
     with pytest.raises(ValueError, match=r"not finite for the value 1000: scale the features"):
         HistogramIntersection(Exponential(5))([[1000.0]])
+
+
+def test_a_transform_must_be_zero_at_zero_and_keep_the_shape():
+    class Shifted(Transform):
+        def value(self, x):
+            return x + 1
+
+    class Summed(Transform):
+        def value(self, x):
+            return x.sum()
+
+    with pytest.raises(ValueError, match=r"g\(0\) must be 0, not 1"):
+        resolve(HistogramIntersection(Shifted()), 2)
+    with pytest.raises(ValueError, match="one value for each"):
+        HistogramIntersection(Summed())([[1.0, 2.0]])
+
+
+def test_a_transform_cannot_write_to_the_data():
+    class InPlace(Transform):
+        def value(self, x):
+            x *= x.any() + 1  # leaves zeros alone
+            return x
+
+    X = sparse.csr_array([[1.0, 2.0]])
+    with pytest.raises(ValueError, match="read-only"):
+        HistogramIntersection(InPlace())(X)
+    assert X.toarray().tolist() == [[1.0, 2.0]]
 
 
 def test_negative_data_and_different_widths_are_refused():

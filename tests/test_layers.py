@@ -9,6 +9,7 @@ import histogp
 LAYERS = [
     ["_numba", "threads"],
     ["storage"],
+    ["intersection"],
     ["kernels"],
     ["operators"],
     ["solvers"],
@@ -53,6 +54,14 @@ def test_numerics_know_nothing_of_estimators():
     for layer in ("operators", "solvers", "posterior", "_numba"):
         for path in (ROOT / layer).rglob("*.py"):
             assert "sklearn" not in path.read_text(), path
+
+
+def test_solvers_and_posteriors_know_operators_by_their_contract_only():
+    for layer in ("solvers", "posterior"):
+        for path in (ROOT / layer).rglob("*.py"):
+            assert path.read_text().count("histogp.operators.") == path.read_text().count("histogp.operators.base"), (
+                path
+            )
 
 
 def test_leaves_call_no_leaf_of_another_file():

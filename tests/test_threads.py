@@ -89,6 +89,18 @@ def test_parts_run_in_order_on_their_own_thread():
         assert len({thread for _, thread in steps}) == 1
 
 
+def test_predicting_while_the_interpreter_shuts_down():
+    code = """
+import atexit, numpy as np
+from histogp import HistogramGPRegressor
+X = np.random.default_rng(0).random((50, 4))
+reg = HistogramGPRegressor(n_jobs=2).fit(X, X[:, 0])
+atexit.register(lambda: print(reg.predict(X).shape))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("(50,)\n", "")
+
+
 def test_ctrl_c_ends_a_long_fit_at_once_and_keeps_the_old_model():
     code = """
 import sys, time, numpy as np

@@ -9,19 +9,16 @@ turns it into a `ResolvedKernel`, the frozen value that operators see.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_array, gen_batches
+from sklearn.utils import check_array
 
-from histogp import threads
-from histogp._numba import product
-from histogp.storage import Array, Rows
-
-INTERSECT_WIDTH = 2 * product.LANES  # kernel columns that the leaf computes at once
+from histogp.intersection import intersections
+from histogp.storage import Array, Nonzeros, Rows
 
 
 class Transform(BaseEstimator):
@@ -29,8 +26,8 @@ class Transform(BaseEstimator):
 
     A transform of your own subclasses this and provides
 
-    - ``__init__`` that stores its hyperparameters under their names, each one number or one a
-      dimension,
+    - ``__init__`` that stores its hyperparameters under their names, each one positive number or one
+      a dimension (positive, because optimisers work on logarithms),
     - ``bounds``: a class attribute, name to (lowest, highest) sensible value, for optimisers,
     - ``value(x, **hyperparameters)``: ``g(x)`` elementwise, for an array x >= 0,
     - ``derivative(x, **hyperparameters)``: a dict, name to the derivative of ``g(x)`` with respect to
@@ -121,8 +118,8 @@ class HistogramIntersection(BaseEstimator):
     ----------
     transform : Transform or None, default=None
         `Power`, `Exponential` or your own; None is the identity, the plain kernel (HIK).
-    weights : array-like of shape (n_features,) or None, default=None
-        Non-negative weight of each dimension; None is one for all.
+    weights : float, array-like of shape (n_features,) or None, default=None
+        Non-negative weight of each dimension, or of all; None is one.
 
     Examples
     --------
@@ -136,6 +133,12 @@ class HistogramIntersection(BaseEstimator):
     def __init__(self, transform: Transform | None = None, weights: Any = None):
         self.transform = transform
         self.weights = weights
+
+    def set_params(self, **params: Any) -> HistogramIntersection:
+        """Set parameters, also nested ones; without a transform ``transform__eta`` starts from ``Power(1)``."""
+        if self.transform is None and "transform" not in params and "transform__eta" in params:
+            self.transform = Power(1.0)  # the identity
+        return super().set_params(**params)
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Evaluate the kernel densely: ``K(X, Y)``, or ``K(X, X)`` without Y."""
@@ -158,7 +161,7 @@ _SHORT_NAMES: dict[str, Callable[[], HistogramIntersection]] = {
 }
 
 
-def from_name(kernel: str | HistogramIntersection) -> HistogramIntersection:
+def as_kernel(kernel: str | HistogramIntersection) -> HistogramIntersection:
     """A fresh copy of the kernel object, or the one that a short name stands for."""
     if not isinstance(kernel, str):
         return clone(kernel)
@@ -179,7 +182,7 @@ class ResolvedKernel:
     hyperparameters: Mapping[str, Array]
     weights: Array | None
 
-    def heights(self, data: Any) -> Array:
+    def heights(self, data: Nonzeros) -> Array:
         """``w g(x)`` for the non-zeros of `Rows` or `SortedColumns`, (nnz,)."""
         heights = self._transformed(data)
         return heights if self.weights is None else heights * data.expand(self.weights)
@@ -188,7 +191,7 @@ class ResolvedKernel:
         """The same rows with heights in place of values."""
         return rows.with_values(self.heights(rows))
 
-    def profiles(self, data: Any) -> dict[str, Array]:
+    def profiles(self, data: Nonzeros) -> dict[str, Array]:
         """For every hyperparameter the function ``q`` of the derivative of K, on the non-zeros, (nnz,).
 
         The derivative of ``K[i, j]`` is ``sum_d q_d(min(x_id, x_jd))``; a hyperparameter with one
@@ -214,10 +217,14 @@ class ResolvedKernel:
         weights = None if self.weights is None else self.weights[first:last]
         return ResolvedKernel(self.transform, hyperparameters, weights)
 
-    def _transformed(self, data: Any) -> Array:
+    def _transformed(self, data: Nonzeros) -> Array:
         if self.transform is None:
             return data.values
-        heights = np.asarray(self.transform.value(data.values, **self._expanded(data)), np.float64)
+        values = data.values.view()
+        values.flags.writeable = False  # they may be the user's own
+        heights = np.asarray(self.transform.value(values, **self._expanded(data)), np.float64)
+        if heights.shape != values.shape:
+            raise ValueError(f"{self.transform!r} must return one value for each it is given, not {heights.shape}.")
         if not np.all(np.isfinite(heights)):
             largest = data.values[~np.isfinite(heights)].max()
             raise ValueError(
@@ -226,7 +233,7 @@ class ResolvedKernel:
             )
         return heights
 
-    def _expanded(self, data: Any) -> dict[str, Any]:
+    def _expanded(self, data: Nonzeros) -> dict[str, Any]:
         return {
             name: data.expand(value) if value.ndim else float(value) for name, value in self.hyperparameters.items()
         }
@@ -250,33 +257,17 @@ def resolve(kernel: HistogramIntersection, n_features: int) -> ResolvedKernel:
         weights = np.broadcast_to(weights, (n_features,)).copy()
         if not np.all(weights >= 0):
             raise ValueError(f"weights must not be negative; got {weights.min():g}.")
-    return ResolvedKernel(None if transform is None else clone(transform), hyperparameters, weights)
-
-
-def intersections(
-    left: Rows, right: Rows, *, n_threads: int = 1, dtype: Any = np.float64
-) -> Iterator[tuple[slice, Array]]:
-    """Yield ``K(left, right)`` for transformed rows: slices of the columns with blocks (n_left, <= 32)."""
-    heights = left.values.astype(dtype, copy=False)
-    parts = left.parts(n_threads, work_per_nonzero=4)
-    for columns in gen_batches(right.n_rows, INTERSECT_WIDTH):
-        some = right.block(columns.start, columns.stop)
-        table = np.zeros((left.n_columns, INTERSECT_WIDTH), dtype)
-        number = np.repeat(np.arange(some.n_rows), np.diff(some.indptr))
-        table[some.column_of, number] = some.values
-        out = np.empty((left.n_rows, INTERSECT_WIDTH), dtype)
-        threads.run(
-            lambda first, last, table=table, out=out: product.intersect(
-                left.indptr, left.column_of, heights, table, first, last, out
-            ),
-            parts,
-        )
-        yield columns, out[:, : some.n_rows]
+    if transform is None:
+        return ResolvedKernel(None, {}, weights)
+    at_zero = transform.value(np.zeros(n_features), **hyperparameters)
+    if np.any(np.asarray(at_zero) != 0):
+        raise ValueError(f"{transform!r} is not a valid transform: g(0) must be 0, not {np.max(at_zero):g}.")
+    return ResolvedKernel(clone(transform), hyperparameters, weights)
 
 
 def _per_dimension(name: str, value: Any, n_features: int) -> Array:
     try:
-        array = np.asarray(value, np.float64)
+        array = np.array(value, np.float64)
     except (TypeError, ValueError):
         array = np.asarray(np.nan)
     if array.shape not in ((), (n_features,)) or not np.all(np.isfinite(array)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -21,6 +21,15 @@ Array = np.ndarray
 
 # Non-zeros handled between two looks for an interrupt; the slowest leaf spends about 50 ns on one.
 SLICE_NONZEROS = 2_000_000
+
+
+class Nonzeros(Protocol):
+    """What kernels need to see of data: the non-zeros, and which dimension each belongs to."""
+
+    @property
+    def values(self) -> Array: ...
+
+    def expand(self, per_column: Array) -> Array: ...
 
 
 def plain(array: Array, dtype: Any = None) -> Array:
@@ -77,7 +86,7 @@ class Rows(_Compressed):
 
     @classmethod
     def from_array(cls, X: Any, n_threads: int = 1) -> Rows:
-        """Copy the non-zeros of a dense array or a scipy sparse matrix of shape (N, D)."""
+        """The non-zeros of a dense array or a scipy sparse matrix (N, D); arrays of the latter may be shared."""
         if sparse.issparse(X):
             return cls._from_sparse(X)
         X = plain(X)
@@ -168,7 +177,7 @@ class SortedColumns(_Compressed):
         indptr, row_of, values = self.indptr, self.row_of, self.values
 
         def sort(first: int, last: int) -> None:
-            for column in range(first, last):
+            for column in first + np.flatnonzero(self.counts[first:last] > 1):
                 inside = slice(indptr[column], indptr[column + 1])
                 order = np.argsort(values[inside])
                 row_of[inside] = row_of[inside][order]
@@ -209,7 +218,7 @@ class SortedColumns(_Compressed):
     def remove(self, rows: Array) -> SortedColumns:
         """Drop the rows with these numbers; the others move up and keep their order."""
         keep = np.ones(self.n_rows, bool)
-        keep[rows] = False
+        keep[np.asarray(rows, int)] = False
         kept = keep[self.row_of]
         new_number = (np.cumsum(keep) - 1).astype(np.uint32)
         indptr = np.concatenate([[0], np.cumsum(kept)])[self.indptr]
@@ -223,7 +232,7 @@ class SortedColumns(_Compressed):
 
 
 def _transpose(indptr: Array, index: Array, values: Array, n_groups: int) -> tuple[Array, Array, Array]:
-    """Compressed rows to compressed columns, or back."""
+    """Compressed rows to compressed columns, or back; scipy and bincount would first widen the indices."""
     new_indptr = np.zeros(n_groups + 1, np.int64)
     layout.count(index, new_indptr[1:])
     np.cumsum(new_indptr, out=new_indptr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 _lock = threading.Lock()
@@ -27,9 +27,13 @@ def run(work: Callable[..., Any], parts: Sequence[Iterable[tuple]]) -> None:
                 return
             work(*arguments)
 
-    pool = _get_pool() if len(parts) > 1 else None
-    futures = [pool.submit(run_part, part) for part in parts[1:]] if pool else []
+    futures: list[Future] = []
     try:
+        for part in parts[1:]:
+            try:
+                futures.append(_get_pool().submit(run_part, part))
+            except RuntimeError:  # the interpreter is shutting down and starts no threads any more
+                run_part(part)
         for part in parts[:1]:
             run_part(part)
         for future in futures:

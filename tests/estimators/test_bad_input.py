@@ -28,6 +28,10 @@ CASES = [
     ({}, X, X[:, 0], {}, "Unknown label type"),
     ({}, X, Y, {"sample_weight": np.zeros(40)}, "at least one non-zero number"),
     ({"class_weight": {0: 0.0, 1: 0.0}}, X, Y, {}, "leave no example with a positive weight"),
+    ({"class_weight": {0: -1.0, 1: 1.0}}, X, Y, {}, "class_weight must have finite weights >= 0"),
+    ({"class_weight": {0: np.nan, 1: 1.0}}, X, Y, {}, "class_weight must have finite weights >= 0"),
+    ({}, np.full((40, 5), 1e308), Y, {}, "kernel overflows on these features; scale them"),
+    ({}, np.r_[[[0, -1, 0, 0, 0], [0, 0, 0, -5, 0]], X[2:]], Y, {}, "column 1 goes down to -1,"),
     ({"class_weight": {"a": 1.0}}, X, Y, {}, "not in class_weight"),
     ({}, X, Y, {"sample_weight": -np.ones(40)}, "Negative values in data passed to `sample_weight`"),
     ({"noise": 0}, X, Y, {}, "'noise' parameter"),
@@ -41,7 +45,7 @@ CASES = [
     ({"kernel": HistogramIntersection(Exponential(1))}, X * 1e4, Y, {}, "not finite for the value"),
     ({"preconditioner_rank": -1}, X, Y, {}, "'preconditioner_rank' parameter"),
     ({"class_weight": "uniform"}, X, Y, {}, "'class_weight' parameter"),
-    ({"n_jobs": 0}, X, Y, {}, "n_jobs == 0 has no meaning"),
+    ({"n_jobs": 0}, X, Y, {}, "n_jobs == 0 .*has no meaning"),
 ]
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from oracles import Log, histograms, kernel_matrix
 from scipy import sparse
+from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import RidgeClassifier
 from sklearn.utils import compute_class_weight
@@ -100,6 +101,20 @@ def test_weight_two_is_a_row_twice_and_weight_zero_no_row():
         np.testing.assert_allclose(weighted.decision_function(TEST), repeated.decision_function(TEST), atol=1e-9)
 
 
+@pytest.mark.parametrize("class_weight", ["balanced-ovr", "balanced"])
+def test_a_class_of_zero_weight_does_no_harm(class_weight):
+    weights = np.where(Y3 == "red", 0.0, 1.0)
+    options = dict(class_weight=class_weight, tol=1e-10)
+    scores = [
+        HistogramGPClassifier(solver=solver, preconditioner_rank=rank, **options)
+        .fit(X, Y3, weights)
+        .decision_function(X)
+        for solver, rank in (("cholesky", 0), ("cg", 0), ("cg", 40))
+    ]
+    np.testing.assert_allclose(scores[1], scores[0], atol=1e-7)
+    np.testing.assert_allclose(scores[2], scores[0], atol=1e-7)
+
+
 def test_classes_that_lose_all_their_rows_stay_known():
     clf = HistogramGPClassifier().fit(X, Y3, np.where(Y3 == "red", 0.0, 1.0))
     assert list(clf.classes_) == ["blue", "green", "red"]
@@ -128,9 +143,27 @@ def test_not_converging_warns_with_residual_target_and_remedy():
     with pytest.warns(ConvergenceWarning, match=r"residual of .*, above the target tol=1e-08; raise max_iter"):
         clf = HistogramGPClassifier(solver="cg", tol=1e-8, max_iter=2).fit(X, Y3)
     assert clf.n_iter_ == 2
+    with pytest.warns(ConvergenceWarning) as caught:
+        HistogramGPClassifier(solver="cg", tol=1e-8, max_iter=2).fit(X, Y3)
+    assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         HistogramGPClassifier(solver="cg", tol=1e-8).fit(X, Y3)
+
+
+def test_a_dense_factor_that_is_not_good_enough_warns():
+    twice, opposite = np.vstack([X, X]), np.r_[Y2 == "yes", Y2 == "no"]
+    with pytest.warns(ConvergenceWarning, match="above the target"):
+        HistogramGPClassifier(noise=1e-13).fit(twice, opposite)
+
+
+def test_raw_counts_with_default_parameters_converge():
+    rng = np.random.default_rng(0)
+    counts, labels = load_digits(return_X_y=True)
+    rows = rng.integers(len(counts), size=3000)
+    clf = HistogramGPClassifier(random_state=0).fit(rng.poisson(counts[rows]), labels[rows])
+    assert clf.residual_.max() <= 1e-2
+    assert clf.preconditioner_rank_ > 0
 
 
 def test_real_images(fashion_mnist):

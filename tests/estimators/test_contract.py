@@ -68,9 +68,13 @@ def test_scores_keep_the_precision_of_the_data():
     clf = HistogramGPClassifier().fit(X32, Y[HistogramGPClassifier])
     assert clf.decision_function(X32).dtype == np.float32
     assert clf.decision_function(X).dtype == np.float64
-    reg = HistogramGPRegressor(normalize_y=True).fit(X32, Y[HistogramGPRegressor])
+    y = Y[HistogramGPRegressor]
+    reg = HistogramGPRegressor(normalize_y=True).fit(X32, y.astype(np.float32))
     assert reg.predict(X32).dtype == np.float32
     assert reg.predict(X).dtype == np.float64
+    # Targets in double precision may be such that single precision cannot hold them.
+    reg.fit(X32, 1e40 * y)
+    assert np.isfinite(reg.predict(X32)).all()
 
 
 @pytest.mark.parametrize("make", ESTIMATORS)
@@ -88,6 +92,33 @@ def test_grid_search_reaches_the_hyperparameters_of_the_kernel():
     search.fit(X, Y[HistogramGPClassifier])
     assert set(search.best_params_) == {"kernel__transform__eta", "noise"}
     assert search.best_estimator_.kernel_.transform.eta == search.best_params_["kernel__transform__eta"]
+
+
+@pytest.mark.parametrize("name", ["hik", "hik-poly", "hik-exp"])
+def test_grid_search_expands_short_names(name):
+    search = GridSearchCV(HistogramGPClassifier(name), {"kernel__transform__eta": [0.25, 1.0], "noise": [0.01, 0.1]})
+    search.fit(X, Y[HistogramGPClassifier])
+    expected = "Exponential" if name == "hik-exp" else "Power"
+    assert type(search.best_estimator_.kernel_.transform).__name__ == expected
+    assert HistogramGPClassifier("hik").set_params(noise=1.0).kernel == "hik"
+
+
+def test_fitted_attributes_cannot_change_the_model():
+    eta, weights = np.full(6, 0.5), np.ones(6)
+    clf = HistogramGPClassifier(HistogramIntersection(Power(eta), weights)).fit(X, Y[HistogramGPClassifier])
+    expected = clf.decision_function(X)
+    clf.kernel_.transform.eta[:] = 3
+    eta[:] = 2
+    weights[:] = 0
+    np.testing.assert_array_equal(clf.decision_function(X), expected)
+    with pytest.raises(ValueError, match="read-only"):
+        clf.alpha_[:] = 0
+
+
+def test_threads_may_change_after_fit():
+    clf = HistogramGPClassifier(n_jobs=2).fit(X, Y[HistogramGPClassifier])
+    two = clf.decision_function(X)
+    np.testing.assert_allclose(clf.set_params(n_jobs=1).decision_function(X), two)
 
 
 def test_fit_leaves_the_kernel_that_it_was_given_alone():

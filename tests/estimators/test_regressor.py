@@ -63,6 +63,25 @@ def test_normalisation_is_weighted_and_survives_constant_targets():
     np.testing.assert_array_equal(constant.predict(TEST), 7.0)
 
 
+@pytest.mark.parametrize("magnitude", [1e-200, 1e200])
+def test_targets_of_any_magnitude(magnitude):
+    for options in ({}, {"solver": "cg", "tol": 1e-10}, {"normalize_y": True}):
+        expected = HistogramGPRegressor(**options).fit(X, T[:, 0]).predict(TEST)
+        actual = HistogramGPRegressor(**options).fit(X, T[:, 0] * magnitude).predict(TEST)
+        np.testing.assert_allclose(actual / magnitude, expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("magnitude", [1e-200, 1e-44, 1e-38, 1e38, 1e200])
+@pytest.mark.parametrize("rank", [0, 50, "auto"])
+def test_features_of_any_magnitude(magnitude, rank):
+    expected = HistogramGPRegressor().fit(X, T[:, 0]).predict(TEST)
+    reg = HistogramGPRegressor(noise=0.1 * magnitude, solver="cg", tol=1e-10, preconditioner_rank=rank)
+    np.testing.assert_allclose(reg.fit(X * magnitude, T[:, 0]).predict(TEST * magnitude), expected, atol=1e-8)
+    if magnitude < 1:  # otherwise the noise is too small for the system to be solved at all
+        reg.set_params(noise=0.1).fit(X * magnitude, T[:, 0])
+        np.testing.assert_allclose(reg.alpha_, T[:, 0] / 0.1, atol=1e-12)
+
+
 def test_shapes_follow_the_targets():
     one_column = HistogramGPRegressor().fit(X, T[:, :1])
     assert one_column.predict(TEST).shape == (25, 1)

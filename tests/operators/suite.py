@@ -94,7 +94,9 @@ class OperatorSuite:
         K = kernel_matrix(X, X, kernel)
         index = np.array(data.draw(st.lists(st.integers(0, len(K) - 1), min_size=1, max_size=40)))
         close(operator.columns(index), K[:, index], K[:, index])
-        close(operator.columns(index, "single"), K[:, index], K.max(), rtol=1e-5)
+        close(operator.columns(index, "single") * operator.scale, K[:, index], K.max(), rtol=1e-5)
+        assert operator.columns(np.array([], int)).shape == (len(K), 0)
+        close(operator.columns([-1]), K[:, -1:], K[:, -1:])
 
     @given(st.data())
     def test_cross_and_its_diagonal_match_the_dense_kernel(self, data):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from oracles import close, histograms, kernel_matrix
+from scipy import sparse
 
 from histogp.kernels import HistogramIntersection, Transform, resolve
 from histogp.operators.build import build_operator
@@ -25,6 +26,27 @@ def test_extreme_magnitudes_survive_both_precisions(magnitude):
     close(operator.matmat(V, "single") / magnitude, K @ V / magnitude, rtol=1e-5)
 
 
+@pytest.mark.parametrize("width", [1, 16])
+def test_single_precision_survives_an_outlier(width):
+    """All values tiny but one: the sum over all rows must be taken down to that one's share."""
+    X = np.r_[np.full(20_000, 1e-6), 1.0][:, None]
+    V = np.random.default_rng(0).random((len(X), width))
+    operator = build_operator(X, resolve(HistogramIntersection(), 1))
+    close(operator.matmat(V, "single"), operator.matmat(V), rtol=1e-5)
+
+
+def test_wide_data_cost_only_their_nonzeros(monkeypatch):
+    sorts = []
+    argsort = np.argsort
+    monkeypatch.setattr(np, "argsort", lambda values: sorts.append(len(values)) or argsort(values))
+    X = sparse.csr_array(([1.0, 2.0, 3.0], ([0, 1, 2], [7, 7, 9])), shape=(3, 100_000))
+    operator = build_operator(X, resolve(HistogramIntersection(), 100_000))
+    operator.extend(Rows.from_array(X[:1]))
+    assert sorts == [2]
+    assert operator.prior_draws(np.random.default_rng(0), 2).shape == (3, 2)
+    assert operator.remove([]).n_rows == 3
+
+
 def test_a_table_is_exact_across_many_blocks():
     X = np.random.default_rng(0).random((1000, 3))
     Y = np.vstack([X[:50], np.random.default_rng(1).random((50, 3)) * 1.5])
@@ -37,7 +59,7 @@ def test_a_table_is_exact_across_many_blocks():
 def test_a_transform_that_does_not_preserve_the_order_is_refused():
     class Falling(Transform):
         def value(self, x):
-            return 1 / (1 + x)
+            return np.minimum(x, 3 - x)  # falls from 1.5 on
 
     with pytest.raises(ValueError, match="must not decrease"):
-        build_operator(np.array([[1.0], [2.0]]), resolve(HistogramIntersection(Falling()), 1))
+        build_operator(np.array([[1.0], [2.5]]), resolve(HistogramIntersection(Falling()), 1))

@@ -1,8 +1,12 @@
 """Solutions of ``(K + diag(noise)) x = b`` against dense NumPy."""
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from oracles import histograms, kernel_matrix
+from threadpoolctl import threadpool_info
 
 from histogp.kernels import HistogramIntersection, resolve
 from histogp.operators.build import build_operator
@@ -126,9 +130,9 @@ def test_a_callback_sees_every_iteration_and_can_stop():
 @pytest.mark.parametrize("name", NOISES)
 def test_the_preconditioner_is_the_inverse_of_its_low_rank_model(name):
     noise = NOISES[name]
-    factor = PivotedCholesky(OPERATOR, rng(), 60, 2)
+    factor = PivotedCholesky(OPERATOR, noise, rng(), 60, 2)
     factor.grow(60)
-    F = np.hstack([factor.leading, factor.tail]).astype(np.float64)
+    F = np.hstack(factor.blocks) * np.sqrt(factor.scale)
     r = np.random.default_rng(4).standard_normal((N, 3))
     diagonals = np.broadcast_to(noise.diagonals(), r.shape)
     expected = np.stack(
@@ -141,13 +145,39 @@ def test_the_preconditioner_is_the_inverse_of_its_low_rank_model(name):
 
 
 def test_the_factor_approximates_the_kernel_from_below():
-    factor = PivotedCholesky(OPERATOR, rng(), 150, 1)
+    factor = PivotedCholesky(OPERATOR, NOISES["scalar"], rng(), 150, 1)
     factor.grow(150)
-    F = np.hstack([factor.leading, factor.tail]).astype(np.float64)
+    F = np.hstack(factor.blocks) * np.sqrt(factor.scale)
     remaining = np.linalg.eigvalsh(K - F @ F.T)
     assert remaining.min() > -1e-4
     best = np.sort(np.linalg.eigvalsh(K))[:-150].sum()
     assert np.trace(K - F @ F.T) < 4 * best
+
+
+@pytest.mark.parametrize("noise", [1e-4, 1e-6, 1e-8])
+@pytest.mark.parametrize("rank", [50, 250, "auto"])
+def test_a_preconditioner_never_spoils_small_noise(noise, rank):
+    """Single precision cannot resolve the noise here; the preconditioner must not pretend to."""
+    options = SolverOptions("cg", tol=1e-6, preconditioner_rank=rank, max_iter=3000)
+    solution = solve(OPERATOR, Noise(np.full(N, noise)), B, options, rng())
+    assert solution.converged
+    plain = solve(OPERATOR, Noise(np.full(N, noise)), B, replace(options, preconditioner_rank=0), rng())
+    assert solution.n_iterations < plain.n_iterations / (2 if rank == 250 else 1)
+
+
+def test_an_automatic_rank_of_zero_is_never_chosen_when_plain_iterations_would_not_do():
+    factor = PivotedCholesky(OPERATOR, NOISES["scalar"], rng(), N // 2, 1)
+    cheap = dict(n_rows=N, product_cost=1, n_sides=1, n_blocks=1, tol=1e-2)
+    assert grow_to_best_rank(factor, CostModel(**cheap, noise=1e-1, max_iter=1000)) == 0
+    assert grow_to_best_rank(factor, CostModel(**cheap, noise=1e-1, max_iter=5)) > 0
+
+
+def test_blas_gets_its_threads_back_after_concurrent_fits():
+    before = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    options = SolverOptions("cg", tol=1e-8, preconditioner_rank=40)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: solve(OPERATOR, NOISES["scalar"], B, options, rng()), range(12)))
+    assert [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"] == before
 
 
 def test_a_matrix_of_low_rank_is_exhausted_without_an_error():
@@ -173,8 +203,8 @@ def test_preconditioning_saves_iterations_and_the_automatic_rank_can_be_zero(fas
 def test_the_rank_grows_with_difficulty():
     ranks = []
     for noise in (100.0, 1e-2, 1e-4):
-        factor = PivotedCholesky(OPERATOR, rng(), N // 2, 1)
-        expensive = CostModel(N, product_cost=10**6, n_sides=10, tol=1e-2, noise=noise)
+        factor = PivotedCholesky(OPERATOR, NOISES["scalar"], rng(), N // 2, 1)
+        expensive = CostModel(N, 10**6, n_sides=10, n_blocks=1, tol=1e-2, noise=noise, max_iter=1000)
         ranks.append(grow_to_best_rank(factor, expensive))
     assert ranks[0] == 0
     assert ranks == sorted(ranks)

@@ -123,6 +123,30 @@ def _multiply(typing_context, a, b):
 
 
 @intrinsic
+def _as_double(typing_context, a):
+    """The lanes in double precision."""
+    wide = _Lanes(types.float64)
+
+    def generate(context, builder, signature, arguments):
+        target = context.get_value_type(wide)
+        return arguments[0] if arguments[0].type == target else builder.fpext(arguments[0], target)
+
+    return wide(a), generate
+
+
+@intrinsic
+def _as_precise_as(typing_context, a, number):
+    """Lanes in double precision rounded to the precision of ``number``."""
+    narrow = _Lanes(number)
+
+    def generate(context, builder, signature, arguments):
+        target = context.get_value_type(narrow)
+        return arguments[0] if arguments[0].type == target else builder.fptrunc(arguments[0], target)
+
+    return narrow(a, number), generate
+
+
+@intrinsic
 def _minimum(typing_context, a, b):
     def generate(context, builder, signature, arguments):
         return builder.select(builder.fcmp_ordered("<", *arguments), *arguments)
@@ -140,10 +164,11 @@ def multiply_block(indptr, row_of, heights, vectors, first, last, out):
     zero = heights.dtype.type(0)
     for column in range(first, last):
         begin, end = indptr[column], indptr[column + 1]
-        remaining = _broadcast(zero)
+        # Double precision whatever the vectors are: the sum is taken down again to its last, small terms.
+        remaining = _broadcast(0.0)
         for k in range(begin, end):
             _prefetch(vectors, row_of[min(k + PREFETCH_DISTANCE, final)])
-            remaining = _add(remaining, _load(vectors, row_of[k], 0))
+            remaining = _add(remaining, _as_double(_load(vectors, row_of[k], 0)))
         below = zero
         value = _broadcast(zero)
         for k in range(begin, end):
@@ -151,9 +176,9 @@ def multiply_block(indptr, row_of, heights, vectors, first, last, out):
             _prefetch(vectors, ahead)
             _prefetch(out, ahead)
             row = row_of[k]
-            value = _add(value, _multiply(_broadcast(heights[k] - below), remaining))
+            value = _add(value, _multiply(_broadcast(heights[k] - below), _as_precise_as(remaining, zero)))
             below = heights[k]
-            remaining = _subtract(remaining, _load(vectors, row, 0))
+            remaining = _subtract(remaining, _as_double(_load(vectors, row, 0)))
             _store(_add(_load(out, row, 0), value), out, row, 0)
 
 
@@ -162,9 +187,8 @@ def multiply_vector(indptr, row_of, heights, vector, first, last, out):
     """`multiply_block` for a single vector: vector, out (N,)."""
     for column in range(first, last):
         begin, end = indptr[column], indptr[column + 1]
-        zero = vector.dtype.type(0)
         # Four sums side by side: one alone would wait for each addition to finish.
-        sum_0, sum_1, sum_2, sum_3 = zero, zero, zero, zero
+        sum_0, sum_1, sum_2, sum_3 = 0.0, 0.0, 0.0, 0.0
         k = begin
         while k + 4 <= end:
             sum_0 += vector[row_of[k]]
@@ -177,7 +201,7 @@ def multiply_vector(indptr, row_of, heights, vector, first, last, out):
             k += 1
         remaining = (sum_0 + sum_1) + (sum_2 + sum_3)
         below = heights.dtype.type(0)
-        value = zero
+        value = 0.0
         for k in range(begin, end):
             row = row_of[k]
             value += (heights[k] - below) * remaining

@@ -29,9 +29,8 @@ def orientation_histograms(images: Array, *, cell: int = 4, n_orientations: int 
     """
     if images.shape[1] % cell or images.shape[2] % cell:
         raise ValueError(f"The image size {images.shape[1:]} is not a multiple of the cell size {cell}.")
-    batches = gen_batches(len(images), _IMAGES_AT_ONCE)
-    features = [_histograms(images[batch], cell, n_orientations) for batch in batches]
-    return np.concatenate(features) if features else np.empty((0, 0), np.float32)
+    batches = gen_batches(max(1, len(images)), _IMAGES_AT_ONCE)
+    return np.concatenate([_histograms(images[batch], cell, n_orientations) for batch in batches])
 
 
 def _histograms(images: Array, cell: int, n_orientations: int) -> Array:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from histogp._numba.jit import announce_compilation
 from histogp.estimators.validation import number_of_threads, validate_features
-from histogp.kernels import HistogramIntersection, from_name, resolve
+from histogp.kernels import HistogramIntersection, as_kernel, resolve
 from histogp.operators.build import build_operator
 from histogp.posterior.fit import Posterior, fit_posterior
 from histogp.solvers.noise import Noise
@@ -52,6 +52,16 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     random_state: Any
     verbose: int
 
+    def set_params(self, **params: Any) -> HistogramGP:
+        """Set parameters, also nested ones; a short kernel name gives way to the object that it stands for."""
+        if (
+            isinstance(self.kernel, str)
+            and "kernel" not in params
+            and any(name.startswith("kernel__") for name in params)
+        ):
+            self.kernel = as_kernel(self.kernel)
+        return super().set_params(**params)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -76,7 +86,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         metadata = {"sample_weight": weights}
         context.call_on_fit_task_begin(estimator=self, X=X, y=y, metadata=metadata)
         n_threads = number_of_threads(self.n_jobs)
-        kernel = from_name(self.kernel)
+        kernel = as_kernel(self.kernel)
         operator = build_operator(X, resolve(kernel, X.shape[1]), n_threads)
 
         def state(alpha: Array) -> dict[str, Any]:
@@ -110,7 +120,8 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             setattr(self, name, value)
         self.kernel_ = kernel
         self._posterior = posterior
-        self.alpha_ = posterior.alpha
+        self.alpha_ = posterior.alpha.view()
+        self.alpha_.flags.writeable = False  # the posterior goes on using it
         self.n_iter_ = solution.n_iterations
         self.residual_ = solution.residuals
         self.n_products_ = solution.n_products
@@ -119,12 +130,12 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             estimator=self, X=X, y=y, metadata=metadata, reconstruction_attributes=lambda: state(posterior.alpha)
         )
 
-    def _mean(self, X: Any) -> Array:
-        """Posterior means (n, M) in the precision of X."""
+    def _mean(self, X: Any) -> tuple[Array, Any]:
+        """Posterior means (n, M) in float64, and the precision of X."""
         check_is_fitted(self)
         X = validate_features(self, X, reset=False)
-        means = self._posterior.mean(Rows.from_array(X, number_of_threads(self.n_jobs)))
-        return means.astype(X.dtype, copy=False)
+        n_threads = number_of_threads(self.n_jobs)
+        return self._posterior.mean(Rows.from_array(X, n_threads), n_threads), X.dtype
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -146,7 +157,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             f"{solution.residuals.max():.1e}, above the target tol={self.tol:g}; raise max_iter, tol or noise, or "
             "give a larger preconditioner_rank.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=6,
         )
 
     def _say(self, message: str, level: int = 1) -> None:

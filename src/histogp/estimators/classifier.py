@@ -34,7 +34,8 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     class_weight : dict, "balanced", "balanced-ovr" or None, default=None
         A dict or "balanced" as in scikit-learn: the noise of an example is divided by the weight of
         its class. "balanced-ovr" is the papers' label-dependent noise: in each one-vs-rest problem
-        ``2 noise n_pos / n`` for the positive and ``2 noise n_neg / n`` for the negative examples.
+        ``2 noise n_pos / n`` for the positive and ``2 noise n_neg / n`` for the negative examples,
+        counted with their sample weights.
     solver : {"auto", "cg", "cholesky"}, default="auto"
         "auto" factorises densely up to about 2,000 examples and iterates above.
     tol : float, default=1e-2
@@ -133,10 +134,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
                 raise ValueError(f"{type(self).__name__} needs at least 2 classes; the data contain only one class.")
             weights = validate_weights(sample_weight, X)
             if self.class_weight not in (None, "balanced-ovr"):
-                per_class = compute_class_weight(
-                    self.class_weight, classes=classes, y=y, sample_weight=_given(sample_weight, weights)
-                )
-                weights = weights * per_class[codes]
+                weights = weights * self._class_weights(classes, y, codes, weights)[codes]
             kept = weights > 0
             if not kept.any():
                 raise ValueError("class_weight and sample_weight together leave no example with a positive weight.")
@@ -152,8 +150,8 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
 
     def decision_function(self, X: Any) -> Array:
         """Posterior means of the latent functions: (n,) for two classes, else (n, n_classes)."""
-        means = self._mean(X)
-        return means[:, 0] if len(self.classes_) == 2 else means
+        means, dtype = self._mean(X)
+        return (means[:, 0] if len(self.classes_) == 2 else means).astype(dtype, copy=False)
 
     def predict(self, X: Any) -> Array:
         """The class with the largest posterior mean for each row of X, (n,)."""
@@ -168,8 +166,18 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         share = np.bincount(codes, weights, minlength=n_classes) / weights.sum()
         if n_classes == 2:
             return Noise(sample * 2 * share[codes])
-        return Noise(sample, problem_of=codes, positive=2 * share, negative=2 * (1 - share))
+        # A side without examples has no noise to speak of; 1 stands for it.
+        positive, negative = (np.where(side > 0, 2 * side, 1.0) for side in (share, 1 - share))
+        return Noise(sample, problem_of=codes, positive=positive, negative=negative)
 
-
-def _given(sample_weight: Any, weights: Array) -> Array | None:
-    return None if sample_weight is None else weights
+    def _class_weights(self, classes: Array, y: Array, codes: Array, weights: Array) -> Array:
+        """One weight a class, as scikit-learn defines them; of no effect for classes of zero weight."""
+        present = np.flatnonzero(np.bincount(codes, weights) > 0)
+        kept = weights > 0
+        per_class = np.ones(len(classes))
+        per_class[present] = compute_class_weight(
+            self.class_weight, classes=classes[present], y=y[kept], sample_weight=weights[kept]
+        )
+        if not np.all(np.isfinite(per_class)) or per_class.min() < 0:
+            raise ValueError(f"class_weight must have finite weights >= 0; got {self.class_weight!r}.")
+        return per_class

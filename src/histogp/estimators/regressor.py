@@ -126,10 +126,13 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
             kept = weights > 0
             if not kept.all():
                 X, y, weights = X[kept], y[kept], weights[kept]
+            # Only float32 data with float32 targets give float32 predictions.
+            target_dtype = np.result_type(y.dtype, np.float32)
             y = np.asarray(y, np.float64)
             shift, scale = self._normalisation(y, weights)
             targets = ((y - shift) / scale).reshape(len(y), -1)
             attributes = {"_shift": shift, "_scale": scale, "_single_output": y.ndim == 1}
+            attributes["_target_dtype"] = target_dtype
             self._fit(X, y, weights, Noise(self.noise / weights), targets, attributes)
             if y.ndim == 1:
                 self.alpha_ = self.alpha_[:, 0]
@@ -137,14 +140,16 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
 
     def predict(self, X: Any) -> Array:
         """Posterior means for each row of X: (n,) or (n, n_outputs)."""
-        means = self._mean(X)
+        means, dtype = self._mean(X)
         if self._single_output:
             means = means[:, 0]
-        return (means * self._scale + self._shift).astype(means.dtype, copy=False)
+        return (means * self._scale + self._shift).astype(np.result_type(dtype, self._target_dtype), copy=False)
 
     def _normalisation(self, y: Array, weights: Array) -> tuple[Array, Array]:
         if not self.normalize_y:
             return np.zeros(y.shape[1:]), np.ones(y.shape[1:])
         shift = np.average(y, axis=0, weights=weights)
-        scale = np.sqrt(np.average((y - shift) ** 2, axis=0, weights=weights))
+        largest = np.abs(y - shift).max(axis=0)
+        largest = np.where(largest > 0, largest, 1.0)  # the squares of very large targets would overflow
+        scale = largest * np.sqrt(np.average(((y - shift) / largest) ** 2, axis=0, weights=weights))
         return shift, np.where(scale > 0, scale, 1.0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numba
 import numpy as np
-from joblib import cpu_count
+from joblib import cpu_count, effective_n_jobs
 from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
@@ -24,9 +24,11 @@ def validate_features(estimator: Any, X: Any, *, reset: bool, y: Any = "no_valid
 def refuse_negative(X: Any, name: str) -> None:
     values = X.data if sparse.issparse(X) else X
     if values.size and values.min() < 0:
-        columns = X.tocoo().col[X.data < 0] if sparse.issparse(X) else np.nonzero((X < 0).any(axis=0))[0]
+        lowest = X.min(axis=0)
+        lowest = lowest.toarray().ravel() if sparse.issparse(lowest) else lowest
+        column = np.flatnonzero(lowest < 0)[0]
         raise ValueError(
-            f"Negative values in data passed to {name}: column {columns.min()} goes down to {values.min():g}, but "
+            f"Negative values in data passed to {name}: column {column} goes down to {lowest[column]:g}, but "
             "histogram kernels need features >= 0; scale them (MinMaxScaler), or split each into a positive and a "
             "negative part."
         )
@@ -41,6 +43,4 @@ def number_of_threads(n_jobs: int | None) -> int:
     """Threads for ``n_jobs``: None is Numba's setting (one inside joblib's workers), -1 all cores."""
     if n_jobs is None:
         return int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
-    if n_jobs == 0:
-        raise ValueError("n_jobs == 0 has no meaning; use None, a positive number, or -1 for all cores.")
-    return int(n_jobs) if n_jobs > 0 else max(1, cpu_count() + 1 + int(n_jobs))
+    return min(effective_n_jobs(n_jobs), cpu_count())

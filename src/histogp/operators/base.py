@@ -17,7 +17,7 @@ Precision = Literal["single", "double"]
 class Table(Protocol):
     """A function of test rows that was prepared once from the training data."""
 
-    def evaluate(self, rows: Rows) -> Array:
+    def evaluate(self, rows: Rows, n_threads: int = 1) -> Array:
         """Values (n, M) for n test rows."""
         ...
 
@@ -44,9 +44,17 @@ class KernelOperator(ABC):
     def product_cost(self) -> int:
         """Elements that one product with a vector visits; for the choice between algorithms."""
 
+    @property
+    @abstractmethod
+    def block_width(self) -> int:
+        """Vectors that a product handles together; fewer cost as much."""
+
+    scale: float
+    """The unit of single-precision columns, a power of two: float32 cannot hold features of any magnitude."""
+
     @abstractmethod
     def matmat(self, vectors: Array, precision: Precision = "double") -> Array:
-        """``K @ vectors``: (N, M) to (N, M) float64. "single" is faster and good to about 1e-6."""
+        """``K @ vectors``: (N, M) to (N, M) float64. "single" is faster and for most data good to about 1e-6."""
 
     @abstractmethod
     def matrix(self) -> Array:
@@ -62,7 +70,7 @@ class KernelOperator(ABC):
 
     @abstractmethod
     def columns(self, index: Array, precision: Precision = "double") -> Array:
-        """``K[:, index]``, (N, len(index)), in float32 or float64."""
+        """``K[:, index]``, (N, len(index)), in float64; "single": ``K[:, index] / scale`` in float32."""
 
     @abstractmethod
     def cross(self, rows: Rows) -> Iterator[tuple[slice, Array]]:

@@ -23,32 +23,28 @@ class LookupTable:
     heights : array (nnz,), ascending within each column of ``data``
     alpha : array (N, M)
     height_of : function from test `Rows` to the heights of their non-zeros (nnz,)
-    n_threads : int
     """
 
-    def __init__(
-        self, data: SortedColumns, heights: Array, alpha: Array, height_of: Callable[[Rows], Array], n_threads: int
-    ):
+    def __init__(self, data: SortedColumns, heights: Array, alpha: Array, height_of: Callable[[Rows], Array]):
         self._data = data
         self._heights = heights
         self._alpha = plain(alpha, np.float64)
         self._height_of = height_of
-        self._n_threads = n_threads
         self._starts = np.concatenate([[0], np.cumsum(-(-data.counts // STRIDE))])
         self._blocks = np.empty((self._starts[-1], 2, alpha.shape[1]))
         threads.run(
             lambda first, last: lookup.fill_blocks(
                 data.indptr, data.row_of, heights, self._alpha, STRIDE, self._starts, first, last, self._blocks
             ),
-            data.parts(n_threads, work_per_nonzero=1 + alpha.shape[1] // 16),
+            data.parts(1, work_per_nonzero=1 + alpha.shape[1] // 16),
         )
 
-    def evaluate(self, rows: Rows) -> Array:
+    def evaluate(self, rows: Rows, n_threads: int = 1) -> Array:
         heights = self._height_of(rows)
         out = np.zeros((rows.n_rows, self._alpha.shape[1]))
         threads.run(
             lambda first, last: self._look_up(rows.with_values(heights).block(first, last), out[first:last]),
-            rows.parts(self._n_threads, work_per_nonzero=10 + self._alpha.shape[1]),
+            rows.parts(n_threads, work_per_nonzero=10 + self._alpha.shape[1]),
         )
         return out
 

@@ -11,13 +11,12 @@ import numpy as np
 
 from histogp import threads
 from histogp._numba import product
-from histogp.kernels import ResolvedKernel, intersections
+from histogp.intersection import intersections
+from histogp.kernels import ResolvedKernel
 from histogp.operators.base import KernelOperator, Precision
 from histogp.operators.lookup import LookupTable
 from histogp.storage import Array, Rows, SortedColumns, plain
 
-# Right-hand sides that one sweep carries: 16 float32 fill a cache line, so that a gather costs one miss.
-BLOCK_WIDTH = product.LANES
 _DTYPES = {"single": np.float32, "double": np.float64}
 _MATRIX_BLOCK = 128
 
@@ -40,9 +39,8 @@ class SortedOperator(KernelOperator):
         self.n_threads = n_threads
         self.heights = kernel.heights(data)
         _check_order(data, self.heights, kernel)
-        # A power of two keeps single precision in range for features of any magnitude.
         largest = self.heights.max(initial=0.0)
-        self._scale = 2.0 ** max(-1000.0, np.ceil(np.log2(largest))) if largest > 0 else 1.0
+        self.scale = 2.0 ** np.clip(np.ceil(np.log2(largest)), -1000, 1000) if largest > 0 else 1.0
         self._lock = threading.RLock()
         self._derived: dict[str, Any] = {}
 
@@ -54,6 +52,9 @@ class SortedOperator(KernelOperator):
 
     def __deepcopy__(self, memo: dict) -> SortedOperator:
         return self  # immutable
+
+    # 16 float32 fill a cache line, so that a gather costs one miss.
+    block_width = product.LANES
 
     @property
     def n_rows(self) -> int:
@@ -73,14 +74,14 @@ class SortedOperator(KernelOperator):
         if vectors.shape[1] == 1:
             out[:, 0] = self._multiply(product.multiply_vector, np.ascontiguousarray(vectors[:, 0], dtype))
         else:
-            for begin in range(0, vectors.shape[1], BLOCK_WIDTH):
-                some = vectors[:, begin : begin + BLOCK_WIDTH]
-                block = _aligned_zeros((self.n_rows, BLOCK_WIDTH), dtype)
+            for begin in range(0, vectors.shape[1], self.block_width):
+                some = vectors[:, begin : begin + self.block_width]
+                block = _aligned_zeros((self.n_rows, self.block_width), dtype)
                 block[:, : some.shape[1]] = some
                 result = self._multiply(product.multiply_block, block)
-                out[:, begin : begin + BLOCK_WIDTH] = result[:, : some.shape[1]]
+                out[:, begin : begin + self.block_width] = result[:, : some.shape[1]]
         if precision == "single":
-            out *= self._scale
+            out *= self.scale
         return out
 
     def _multiply(self, leaf: Any, vectors: Array) -> Array:
@@ -114,12 +115,8 @@ class SortedOperator(KernelOperator):
     def columns(self, index: Array, precision: Precision = "double") -> Array:
         rows = self._height_rows(precision)
         out = np.empty((self.n_rows, len(index)), _DTYPES[precision])
-        for columns, block in intersections(
-            rows, _take(rows, np.asarray(index)), n_threads=self.n_threads, dtype=out.dtype
-        ):
+        for columns, block in intersections(rows, _take(rows, index), n_threads=self.n_threads, dtype=out.dtype):
             out[:, columns] = block
-        if precision == "single":
-            out *= np.float32(self._scale)
         return out
 
     def cross(self, rows: Rows) -> Iterator[tuple[slice, Array]]:
@@ -143,7 +140,7 @@ class SortedOperator(KernelOperator):
             lambda first, last: product.quadratic_forms(
                 data.indptr, data.row_of, stacked, left, right, first, last, forms
             ),
-            data.parts(self.n_threads, work_per_nonzero=1 + left.shape[1] // BLOCK_WIDTH),
+            data.parts(self.n_threads, work_per_nonzero=1 + left.shape[1] // self.block_width),
         )
         return {
             name: form if self.kernel.is_per_dimension(name) else form.sum()
@@ -154,24 +151,23 @@ class SortedOperator(KernelOperator):
         return SortedOperator(self.data.extend(rows), self.kernel, self.n_threads)
 
     def remove(self, rows: Any) -> SortedOperator:
-        return SortedOperator(self.data.remove(np.asarray(rows)), self.kernel, self.n_threads)
+        return SortedOperator(self.data.remove(rows), self.kernel, self.n_threads)
 
     def table(self, alpha: Array) -> LookupTable:
-        return LookupTable(self.data, self.heights, alpha, self.kernel.heights, self.n_threads)
+        return LookupTable(self.data, self.heights, alpha, self.kernel.heights)
 
     def norm_table(self) -> LookupTable:
         # min(h, x)^2 = min(h^2, x^2): the table of the squared heights, all coefficients one.
         ones = np.ones((self.n_rows, 1))
-        return LookupTable(
-            self.data, self.heights**2, ones, lambda rows: self.kernel.heights(rows) ** 2, self.n_threads
-        )
+        return LookupTable(self.data, self.heights**2, ones, lambda rows: self.kernel.heights(rows) ** 2)
 
     def prior_draws(self, rng: Any, n_draws: int) -> Array:
         # min(s, t) is the covariance of Brownian motion: in each column a draw is a walk over the
         # sorted heights whose steps have the variance h_k - h_{k-1}.
         data = self.data
         out = np.zeros((self.n_rows, n_draws))
-        for begin, end in pairwise(data.indptr):
+        for column in np.flatnonzero(data.counts):
+            begin, end = data.indptr[column : column + 2]
             steps = np.sqrt(np.diff(self.heights[begin:end], prepend=0.0))
             walk = np.cumsum(steps[:, None] * rng.standard_normal((end - begin, n_draws)), axis=0)
             out[data.row_of[begin:end]] += walk
@@ -190,7 +186,7 @@ class SortedOperator(KernelOperator):
             self._derived.clear()
 
     def _single_heights(self) -> Array:
-        return self._derive("single", lambda: (self.heights / self._scale).astype(np.float32))
+        return self._derive("single", lambda: (self.heights / self.scale).astype(np.float32))
 
     def _height_rows(self, precision: Precision) -> Rows:
         heights = self.heights if precision == "double" else self._single_heights()
@@ -204,9 +200,10 @@ class SortedOperator(KernelOperator):
 
 
 def _take(rows: Rows, index: Array) -> Rows:
+    index = np.asarray(index, int)
     counts = rows.counts[index]
     indptr = np.concatenate([[0], np.cumsum(counts)])
-    entries = np.arange(indptr[-1]) + np.repeat(rows.indptr[index] - indptr[:-1], counts)
+    entries = np.arange(indptr[-1]) + np.repeat(rows.indptr[:-1][index] - indptr[:-1], counts)
     return Rows(indptr, rows.column_of[entries], rows.values[entries], rows.n_columns)
 
 

@@ -32,9 +32,9 @@ class Posterior:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
 
-    def mean(self, rows: Rows) -> Array:
+    def mean(self, rows: Rows, n_threads: int = 1) -> Array:
         """``k(x)^T alpha`` for each test row, (n, M)."""
-        return self._table.get().evaluate(rows)
+        return self._table.get().evaluate(rows, n_threads)
 
 
 def fit_posterior(

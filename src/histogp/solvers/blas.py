@@ -6,8 +6,9 @@ inside the iterative solver BLAS runs on one thread, and rows are spread over ou
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -22,9 +23,29 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def single_threaded_blas() -> AbstractContextManager:
-    """Within this context every BLAS call runs on the thread that makes it."""
-    return _controller().limit(limits=1, user_api="blas")
+_lock = threading.Lock()
+_users = 0
+_limit: Any = None
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Within this context every BLAS call runs on the thread that makes it.
+
+    The limit holds for the whole process, so the last of several threads to leave takes it back.
+    """
+    global _limit, _users
+    with _lock:
+        _users += 1
+        if _users == 1:
+            _limit = _controller().limit(limits=1, user_api="blas")
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                _limit.restore_original_limits()
 
 
 def over_rows(work: Callable[[slice], Any], n_rows: int, n_threads: int, rows_per_slice: int = 8192) -> None:

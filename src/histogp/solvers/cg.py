@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from histogp.operators.base import KernelOperator, Precision
-from histogp.operators.sorted import BLOCK_WIDTH
 from histogp.solvers.blas import single_threaded_blas
 from histogp.solvers.noise import Noise
 from histogp.solvers.preconditioner import Preconditioner
 from histogp.solvers.solution import Callback, Solution, relative
 from histogp.storage import Array
 
-# Single-precision products are good to about 1e-6 of the kernel's norm; for tighter targets the
-# restarts that repair them would cost more than they save.
+# Single-precision products are good to about 1e-6; for tighter targets the restart that repairs them
+# would cost more than they save.
 SINGLE_PRECISION_TOL = 1e-5
 
 
@@ -110,7 +109,7 @@ class _Iteration:
                 unsolved = np.flatnonzero(residuals > self.tol)
                 if len(unsolved) == 0:
                     return
-                if _n_blocks(len(unsolved)) < _n_blocks(len(active)):
+                if self.n_blocks(len(unsolved)) < self.n_blocks(len(active)):
                     self.x[:, active] = x
                     active, rz = active[unsolved], rz[unsolved]
                     x, r, p = x[:, unsolved], r[:, unsolved], p[:, unsolved]
@@ -120,6 +119,9 @@ class _Iteration:
                 p += z
         finally:
             self.x[:, active] = x
+
+    def n_blocks(self, n_columns: int) -> int:
+        return -(-n_columns // self.operator.block_width)
 
     def report(self, active: Array, x: Array, residuals: Array) -> bool:
         def present() -> Array:
@@ -152,7 +154,3 @@ class _Iteration:
 
 def _dots(a: Array, b: Array) -> Array:
     return np.einsum("ij,ij->j", a, b)
-
-
-def _n_blocks(n_columns: int) -> int:
-    return -(-n_columns // BLOCK_WIDTH)

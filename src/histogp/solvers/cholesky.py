@@ -19,8 +19,11 @@ def is_small(n_rows: int, n_matrices: int) -> bool:
     return n_matrices * n_rows**3 <= SMALL_N**3
 
 
-def solve_cholesky(operator: KernelOperator, noise: Noise, right_hand_sides: Array) -> Solution:
-    """Solve ``(K + diag(noise)) x = b`` for each column by a dense Cholesky factor. b (N, M)."""
+def solve_cholesky(operator: KernelOperator, noise: Noise, right_hand_sides: Array, *, tol: float) -> Solution:
+    """Solve ``(K + diag(noise)) x = b`` for each column by a dense Cholesky factor. b (N, M).
+
+    ``tol`` is not aimed at, but a solution that misses it, for tiny noise, does not count as converged.
+    """
     matrix = operator.matrix()
     diagonals = noise.diagonals()
     values = np.empty_like(right_hand_sides)
@@ -31,7 +34,7 @@ def solve_cholesky(operator: KernelOperator, noise: Noise, right_hand_sides: Arr
         system[np.diag_indices_from(system)] += diagonals[:, problem]
         b = right_hand_sides[:, some]
         try:
-            factor = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
+            factor = cho_factor(system.T, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:
             raise ValueError(
                 f"The kernel matrix with noise {diagonals[:, problem].min():g} is not positive definite in float64; "
@@ -39,10 +42,11 @@ def solve_cholesky(operator: KernelOperator, noise: Noise, right_hand_sides: Arr
             ) from None
         values[:, some] = cho_solve(factor, b, check_finite=False)
         residuals[:, some] = b - matrix @ values[:, some] - diagonals[:, problem, None] * values[:, some]
+    reached = relative(residuals, np.abs(right_hand_sides).max(axis=0))
     return Solution(
         values,
-        relative(residuals, np.abs(right_hand_sides).max(axis=0)),
+        reached,
         n_iterations=1,
         n_products=right_hand_sides.shape[1],
-        converged=True,
+        converged=bool(np.all(reached <= tol)),
     )

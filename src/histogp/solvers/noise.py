@@ -33,7 +33,5 @@ class Noise:
         if self.problem_of is None or self.positive is None or self.negative is None:
             return self.sample[:, None]
         diagonals = self.sample[:, None] * self.negative
-        rows = np.flatnonzero(self.problem_of < len(self.positive))
-        problems = self.problem_of[rows]
-        diagonals[rows, problems] = self.sample[rows] * self.positive[problems]
+        diagonals[np.arange(len(self.sample)), self.problem_of] = self.sample * self.positive[self.problem_of]
         return diagonals

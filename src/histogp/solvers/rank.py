@@ -10,24 +10,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from histogp.solvers.cg import SINGLE_PRECISION_TOL
 from histogp.solvers.preconditioner import PivotedCholesky
 
 PILOT_RANK = 16
-MARGIN = 1.25  # the estimates are not better than that; in doubt do without
+TRIAL_RANK = 64
 GROWTH = (1, 1.5, 2, 3, 4, 6, 8, 12, 16, 32, 64)
+MARGIN = 1.25  # the estimates are not better than that; in doubt do without
 MAX_FACTOR_BYTES = 512 * 2**20
 MAX_CORE_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True)
 class CostModel:
-    """Expected work of a solve with a preconditioner of rank r."""
+    """Expected work of a solve with a preconditioner of rank r.
+
+    ``noise`` and eigenvalues are in the same unit, that of the factor. ``n_blocks`` is the number of
+    sweeps that a product with all ``n_sides`` vectors takes.
+    """
 
     n_rows: int
     product_cost: int
     n_sides: int
+    n_blocks: int
     tol: float
     noise: float
+    max_iter: int
 
     def iterations(self, largest_eigenvalue: float) -> float:
         """Conjugate gradients on a spectrum from the noise up to noise + the largest eigenvalue."""
@@ -35,14 +43,14 @@ class CostModel:
         return max(1.0, 0.65 * np.sqrt(condition) * np.log(2 / self.tol))
 
     def iteration(self, rank: int) -> float:
-        block = 4.0 if self.n_sides == 1 else 15.0 * -(-self.n_sides // 16) * (1 if self.tol >= 1e-5 else 2)
-        product = block * self.product_cost
+        sweep = 4.0 if self.n_sides == 1 else 10.0 if self.tol >= SINGLE_PRECISION_TOL else 20.0
+        product = sweep * self.n_blocks * self.product_cost
         vectors = 10.0 * self.n_rows * self.n_sides
         apply = self.n_rows * rank * (1.0 + 0.12 * self.n_sides)
         return product + vectors + apply
 
     def build(self, rank: int) -> float:
-        return 0.28 * self.product_cost * rank + 0.07 * self.n_rows * rank**2
+        return 0.2 * self.product_cost * rank + 0.07 * self.n_rows * rank**2
 
 
 def max_rank(n_rows: int, n_matrices: int) -> int:
@@ -58,33 +66,50 @@ def grow_to_best_rank(factor: PivotedCholesky, model: CostModel) -> int:
         return 0
     if not factor.grow(PILOT_RANK):
         return factor.rank
+    eigenvalues = [_next_eigenvalue(factor)]
     # Without help, conjugate gradients deal with a few large eigenvalues by about one iteration each.
     plain_iterations = min(
         model.iterations(float(factor.squared_norms.max())),
-        PILOT_RANK / 2 + 0.8 * model.iterations(_next_eigenvalue(factor)),
+        PILOT_RANK / 2 + 0.8 * model.iterations(eigenvalues[0]),
     )
     plain = plain_iterations * model.iteration(0)
-    decay = 0.5
-    eigenvalues = [_next_eigenvalue(factor)]
-    while factor.rank < factor.max_rank:
-        rank, eigenvalue = factor.rank, eigenvalues[-1]
 
-        def total(candidate: int, rank: int = rank, eigenvalue: float = eigenvalue, decay: float = decay) -> float:
-            expected = eigenvalue * (rank / candidate) ** decay
-            building = model.build(candidate) - model.build(rank)
-            return building + model.iterations(expected) * model.iteration(candidate)
+    # See how fast the eigenvalues fall, where the look is cheap.
+    while factor.rank < min(TRIAL_RANK, factor.max_rank) and plain > 4 * model.build(TRIAL_RANK):
+        if not factor.grow(2 * factor.rank):
+            return factor.rank
+        eigenvalues.append(_next_eigenvalue(factor))
+    best, cost = _cheapest(factor, model, eigenvalues)
+    if plain_iterations <= model.max_iter and plain <= MARGIN * cost:
+        return 0
 
-        best = min((min(int(rank * step), factor.max_rank) for step in GROWTH), key=total)
-        if rank == PILOT_RANK and plain <= MARGIN * total(best):
-            return 0
-        if best == rank or not factor.grow(min(best, 2 * rank)):
-            break
-        if best < 2 * rank:
+    while best > factor.rank:
+        doubled = 2 * factor.rank
+        if not factor.grow(min(best, doubled)) or best < doubled:
             break
         eigenvalues.append(_next_eigenvalue(factor))
-        earlier = eigenvalues[-3:]
-        decay = float(np.clip(np.log2(earlier[0] / earlier[-1]) / (len(earlier) - 1), 0.25, 1.5))
+        best, _ = _cheapest(factor, model, eigenvalues)
     return factor.rank
+
+
+def _cheapest(factor: PivotedCholesky, model: CostModel, eigenvalues: list[float]) -> tuple[int, float]:
+    """The rank from here on with the lowest cost still to come, and that cost.
+
+    ``eigenvalues`` are the estimates at the present rank and at its halves; they are expected to
+    go on falling by the same power of the rank.
+    """
+    recent = eigenvalues[-3:]
+    decay = np.log2(recent[0] / recent[-1]) / (len(recent) - 1) if len(recent) > 1 else 0.5
+    decay = np.clip(decay, 0.25, 1.5)
+
+    def cost(rank: int) -> float:
+        eigenvalue = eigenvalues[-1] * (factor.rank / rank) ** decay
+        building = model.build(rank) - model.build(factor.rank)
+        return building + model.iterations(eigenvalue) * model.iteration(rank)
+
+    candidates = [min(int(factor.rank * step), factor.max_rank) for step in GROWTH]
+    best = min(candidates, key=cost)
+    return best, cost(best)
 
 
 def _next_eigenvalue(factor: PivotedCholesky) -> float:

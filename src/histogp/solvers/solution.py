@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from histogp.operators.base import KernelOperator
 from histogp.storage import Array
 
-# Called after every iteration with its number (from 1), the residual of each right-hand side relative
-# to the side's largest entry, and a function that returns the present solution; true stops the solver.
+# Called after every iteration with its number (from 1), the residuals of the right-hand sides that are
+# not solved yet, relative to their largest entries, and a function that returns the present solution;
+# true stops the solver.
 Callback = Callable[[int, Array, Callable[[], Array]], bool]
 
 
@@ -26,14 +26,6 @@ class Solution:
     converged: bool
     stopped_by_callback: bool = False
     rank: int = 0
-
-
-def relative_residuals(
-    operator: KernelOperator, diagonals: Array, solution: Array, right_hand_sides: Array
-) -> tuple[Array, Array]:
-    """``r = b - (K + diag) x`` in float64 and ``max|r| / max|b|`` of each column."""
-    residuals = right_hand_sides - operator.matmat(solution) - diagonals * solution
-    return residuals, relative(residuals, np.abs(right_hand_sides).max(axis=0))
 
 
 def relative(residuals: Array, scale: Array) -> Array:

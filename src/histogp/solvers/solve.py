@@ -40,10 +40,12 @@ def solve(
     callback: Callback | None = None,
 ) -> Solution:
     """Solve ``(K + diag(noise)) x = b`` for each column of b (N, M) with the solver that ``options`` name."""
+    if not np.all(np.isfinite(operator.diagonal())):
+        raise ValueError("The kernel overflows on these features; scale them to moderate values.")
     n_matrices = right_hand_sides.shape[1] if noise.is_per_problem else 1
     small = is_small(operator.n_rows, n_matrices)
     if options.solver == "cholesky" or (options.solver == "auto" and small):
-        return solve_cholesky(operator, noise, right_hand_sides)
+        return solve_cholesky(operator, noise, right_hand_sides, tol=options.tol)
     return solve_cg(
         operator,
         noise,
@@ -65,12 +67,23 @@ def make_preconditioner(
     with single_threaded_blas():
         if options.preconditioner_rank == "auto":
             limit = max_rank(operator.n_rows, n_sides if noise.is_per_problem else 1)
-            factor = PivotedCholesky(operator, rng, limit, options.n_threads)
-            typical_noise = float(np.exp(np.mean(np.log(noise.diagonals()))))
-            model = CostModel(operator.n_rows, operator.product_cost, n_sides, options.tol, typical_noise)
-            rank = grow_to_best_rank(factor, model)
+            factor = PivotedCholesky(operator, noise, rng, limit, options.n_threads)
+            rank = grow_to_best_rank(factor, _cost_model(operator, noise, n_sides, options))
         else:
-            factor = PivotedCholesky(operator, rng, options.preconditioner_rank, options.n_threads)
+            factor = PivotedCholesky(operator, noise, rng, options.preconditioner_rank, options.n_threads)
             factor.grow(options.preconditioner_rank)
             rank = factor.rank
         return Preconditioner(factor, noise, options.n_threads) if rank else None
+
+
+def _cost_model(operator: KernelOperator, noise: Noise, n_sides: int, options: SolverOptions) -> CostModel:
+    typical_noise = np.exp(np.mean(np.log(noise.diagonals())))
+    return CostModel(
+        n_rows=operator.n_rows,
+        product_cost=operator.product_cost,
+        n_sides=n_sides,
+        n_blocks=-(-n_sides // operator.block_width),
+        tol=options.tol,
+        noise=float(typical_noise) / operator.scale,
+        max_iter=options.max_iter,
+    )
