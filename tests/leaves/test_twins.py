@@ -19,9 +19,10 @@ K = np.minimum(X[:, None], X[None]).sum(axis=2)
 def test_multiply(dtype, rtol):
     V = np.random.default_rng(0).standard_normal((len(X), product.LANES)).astype(dtype)
     heights = COLUMNS.values.astype(dtype)
+    suffix = np.empty((1, product.LANES), dtype)
     block, vector = np.zeros_like(V), np.zeros_like(V[:, 0])
-    product.multiply_block(COLUMNS.indptr, COLUMNS.row_of, heights, V, 0, 9, block)
-    product.multiply_vector(COLUMNS.indptr, COLUMNS.row_of, heights, V[:, 0].copy(), 0, 9, vector)
+    product.multiply_block(COLUMNS.indptr, COLUMNS.row_of, heights, V, 0, 9, suffix, block)
+    product.multiply_vector(COLUMNS.indptr, COLUMNS.row_of, heights, V[:, 0].copy(), 0, 9, suffix[:, 0].copy(), vector)
     close(block, K @ V, np.abs(K) @ np.abs(V), rtol)
     close(vector, K @ V[:, 0], np.abs(K) @ np.abs(V[:, 0]), rtol)
 

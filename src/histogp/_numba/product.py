@@ -24,6 +24,7 @@ from histogp._numba.jit import leaf
 
 LANES = 16
 PREFETCH_DISTANCE = 8
+STRETCH = 256
 
 
 class _Lanes(types.Type):
@@ -123,30 +124,6 @@ def _multiply(typing_context, a, b):
 
 
 @intrinsic
-def _as_double(typing_context, a):
-    """The lanes in double precision."""
-    wide = _Lanes(types.float64)
-
-    def generate(context, builder, signature, arguments):
-        target = context.get_value_type(wide)
-        return arguments[0] if arguments[0].type == target else builder.fpext(arguments[0], target)
-
-    return wide(a), generate
-
-
-@intrinsic
-def _as_precise_as(typing_context, a, number):
-    """Lanes in double precision rounded to the precision of ``number``."""
-    narrow = _Lanes(number)
-
-    def generate(context, builder, signature, arguments):
-        target = context.get_value_type(narrow)
-        return arguments[0] if arguments[0].type == target else builder.fptrunc(arguments[0], target)
-
-    return narrow(a, number), generate
-
-
-@intrinsic
 def _minimum(typing_context, a, b):
     def generate(context, builder, signature, arguments):
         return builder.select(builder.fcmp_ordered("<", *arguments), *arguments)
@@ -155,59 +132,78 @@ def _minimum(typing_context, a, b):
 
 
 @leaf
-def multiply_block(indptr, row_of, heights, vectors, first, last, out):
+def multiply_block(indptr, row_of, heights, vectors, first, last, suffix, out):
     """``out += sum over columns first..last of K_d @ vectors``.
 
     indptr (D + 1,), row_of (nnz,), heights (nnz,) ascending within a column; vectors, out (N, LANES).
+    suffix (N // STRETCH + 1, LANES) is scratch: the sums B_k at every STRETCH-th position, added up from
+    the top. From there on they are only taken down by a stretch, which keeps the sums above a few
+    large heights exact also in single precision.
     """
     final = row_of.shape[0] - 1
     zero = heights.dtype.type(0)
     for column in range(first, last):
         begin, end = indptr[column], indptr[column + 1]
-        # Double precision whatever the vectors are: the sum is taken down again to its last, small terms.
-        remaining = _broadcast(0.0)
-        for k in range(begin, end):
-            _prefetch(vectors, row_of[min(k + PREFETCH_DISTANCE, final)])
-            remaining = _add(remaining, _as_double(_load(vectors, row_of[k], 0)))
+        n_stretches = (end - begin + STRETCH - 1) // STRETCH
+        for stretch in range(n_stretches):
+            total = _broadcast(zero)
+            for k in range(begin + stretch * STRETCH, min(begin + (stretch + 1) * STRETCH, end)):
+                _prefetch(vectors, row_of[min(k + PREFETCH_DISTANCE, final)])
+                total = _add(total, _load(vectors, row_of[k], 0))
+            _store(total, suffix, stretch, 0)
+        for step in range(1, n_stretches):
+            stretch = n_stretches - 1 - step
+            _store(_add(_load(suffix, stretch, 0), _load(suffix, stretch + 1, 0)), suffix, stretch, 0)
         below = zero
         value = _broadcast(zero)
-        for k in range(begin, end):
-            ahead = row_of[min(k + PREFETCH_DISTANCE, final)]
-            _prefetch(vectors, ahead)
-            _prefetch(out, ahead)
-            row = row_of[k]
-            value = _add(value, _multiply(_broadcast(heights[k] - below), _as_precise_as(remaining, zero)))
-            below = heights[k]
-            remaining = _subtract(remaining, _as_double(_load(vectors, row, 0)))
-            _store(_add(_load(out, row, 0), value), out, row, 0)
+        for stretch in range(n_stretches):
+            remaining = _load(suffix, stretch, 0)
+            for k in range(begin + stretch * STRETCH, min(begin + (stretch + 1) * STRETCH, end)):
+                ahead = row_of[min(k + PREFETCH_DISTANCE, final)]
+                _prefetch(vectors, ahead)
+                _prefetch(out, ahead)
+                row = row_of[k]
+                value = _add(value, _multiply(_broadcast(heights[k] - below), remaining))
+                below = heights[k]
+                remaining = _subtract(remaining, _load(vectors, row, 0))
+                _store(_add(_load(out, row, 0), value), out, row, 0)
 
 
 @leaf
-def multiply_vector(indptr, row_of, heights, vector, first, last, out):
-    """`multiply_block` for a single vector: vector, out (N,)."""
+def multiply_vector(indptr, row_of, heights, vector, first, last, suffix, out):
+    """`multiply_block` for a single vector: vector, out (N,); suffix (N // STRETCH + 1,)."""
+    zero = heights.dtype.type(0)
     for column in range(first, last):
         begin, end = indptr[column], indptr[column + 1]
-        # Four sums side by side: one alone would wait for each addition to finish.
-        sum_0, sum_1, sum_2, sum_3 = 0.0, 0.0, 0.0, 0.0
-        k = begin
-        while k + 4 <= end:
-            sum_0 += vector[row_of[k]]
-            sum_1 += vector[row_of[k + 1]]
-            sum_2 += vector[row_of[k + 2]]
-            sum_3 += vector[row_of[k + 3]]
-            k += 4
-        while k < end:
-            sum_0 += vector[row_of[k]]
-            k += 1
-        remaining = (sum_0 + sum_1) + (sum_2 + sum_3)
-        below = heights.dtype.type(0)
-        value = 0.0
-        for k in range(begin, end):
-            row = row_of[k]
-            value += (heights[k] - below) * remaining
-            below = heights[k]
-            remaining -= vector[row]
-            out[row] += value
+        n_stretches = (end - begin + STRETCH - 1) // STRETCH
+        for stretch in range(n_stretches):
+            k = begin + stretch * STRETCH
+            stop = min(k + STRETCH, end)
+            # Four sums side by side: one alone would wait for each addition to finish.
+            sum_0, sum_1, sum_2, sum_3 = zero, zero, zero, zero
+            while k + 4 <= stop:
+                sum_0 += vector[row_of[k]]
+                sum_1 += vector[row_of[k + 1]]
+                sum_2 += vector[row_of[k + 2]]
+                sum_3 += vector[row_of[k + 3]]
+                k += 4
+            while k < stop:
+                sum_0 += vector[row_of[k]]
+                k += 1
+            suffix[stretch] = (sum_0 + sum_1) + (sum_2 + sum_3)
+        for step in range(1, n_stretches):
+            stretch = n_stretches - 1 - step
+            suffix[stretch] += suffix[stretch + 1]
+        below = zero
+        value = zero
+        for stretch in range(n_stretches):
+            remaining = suffix[stretch]
+            for k in range(begin + stretch * STRETCH, min(begin + (stretch + 1) * STRETCH, end)):
+                row = row_of[k]
+                value += (heights[k] - below) * remaining
+                below = heights[k]
+                remaining -= vector[row]
+                out[row] += value
 
 
 @leaf

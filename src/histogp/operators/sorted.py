@@ -72,7 +72,7 @@ class SortedOperator(KernelOperator):
         dtype = _DTYPES[precision]
         out = np.empty(vectors.shape)
         if vectors.shape[1] == 1:
-            out[:, 0] = self._multiply(product.multiply_vector, np.ascontiguousarray(vectors[:, 0], dtype))
+            out[:, 0] = self._multiply(product.multiply_vector, plain(vectors[:, 0], dtype))
         else:
             for begin in range(0, vectors.shape[1], self.block_width):
                 some = vectors[:, begin : begin + self.block_width]
@@ -89,9 +89,13 @@ class SortedOperator(KernelOperator):
         heights = self.heights if vectors.dtype == np.float64 else self._single_heights()
         parts = data.parts(self.n_threads)
         results = [_aligned_zeros(vectors.shape, vectors.dtype) for _ in parts]
+
+        def multiply(first: int, last: int, out: Array) -> None:
+            suffix = np.empty((self.n_rows // product.STRETCH + 1, *vectors.shape[1:]), vectors.dtype)
+            leaf(data.indptr, data.row_of, heights, vectors, first, last, suffix, out)
+
         threads.run(
-            lambda first, last, out: leaf(data.indptr, data.row_of, heights, vectors, first, last, out),
-            [[(first, last, out) for first, last in part] for part, out in zip(parts, results, strict=True)],
+            multiply, [[(first, last, out) for first, last in part] for part, out in zip(parts, results, strict=True)]
         )
         total = results[0]
         for result in results[1:]:

@@ -61,7 +61,9 @@ class _Iteration:
         largest = np.abs(right_hand_sides).max(axis=0)
         self.scale = np.where(largest > 0, largest, 1.0)
         self.b = right_hand_sides / self.scale
-        self.precision: Precision = "single" if tol >= SINGLE_PRECISION_TOL else "double"
+        # A single vector gains little from single precision, less than the iterations that it costs.
+        single = tol >= SINGLE_PRECISION_TOL and right_hand_sides.shape[1] > 1
+        self.precision: Precision = "single" if single else "double"
         self.n_iterations = 0
         self.n_products = 0
         self.stopped = False

@@ -43,7 +43,7 @@ class CostModel:
         return max(1.0, 0.65 * np.sqrt(condition) * np.log(2 / self.tol))
 
     def iteration(self, rank: int) -> float:
-        sweep = 4.0 if self.n_sides == 1 else 10.0 if self.tol >= SINGLE_PRECISION_TOL else 20.0
+        sweep = 2.6 if self.n_sides == 1 else 10.0 if self.tol >= SINGLE_PRECISION_TOL else 20.0
         product = sweep * self.n_blocks * self.product_cost
         vectors = 10.0 * self.n_rows * self.n_sides
         apply = self.n_rows * rank * (1.0 + 0.12 * self.n_sides)
