@@ -196,7 +196,9 @@ class SortedColumns(_Compressed):
 
     def row_sums(self, values: Array) -> Array:
         """Sums of ``values`` (nnz,) over each row, (N,)."""
-        return np.bincount(self.row_of, weights=values, minlength=self.n_rows)
+        sums = np.zeros(self.n_rows)
+        layout.add_up(self.row_of, values, sums)
+        return sums
 
     def to_rows(self, values: Array) -> Rows:
         """Compressed rows that hold ``values`` (nnz,), given in the order of the sorted columns."""

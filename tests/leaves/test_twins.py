@@ -69,6 +69,12 @@ def test_count_and_transpose():
     np.testing.assert_array_equal(values, X.T[X.T != 0])
 
 
+def test_add_up():
+    out = np.zeros(len(X))
+    layout.add_up(COLUMNS.row_of, COLUMNS.values, out)
+    close(out, X.sum(axis=1), rtol=1e-14)
+
+
 def test_merge_columns():
     first, second = SortedColumns.from_rows(ROWS.block(0, 30)), SortedColumns.from_rows(ROWS.block(30, len(X)))
     indptr = first.indptr + second.indptr

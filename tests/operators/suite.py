@@ -54,6 +54,7 @@ class OperatorSuite:
         close(operator.matmat(V), K @ V)
         close(operator.matmat(V[:, :1]), K @ V[:, :1])
         close(operator.matrix(), K)
+        close(operator.diagonal(), K.diagonal())
         close(operator.row_sums(), K.sum(axis=1))
         close(operator.columns(np.array([3, 1])), K[:, [3, 1]])
         close(np.vstack([block for _, block in operator.cross(rows)]), K_cross)

@@ -162,7 +162,7 @@ def test_a_preconditioner_never_spoils_small_noise(noise, rank):
     solution = solve(OPERATOR, Noise(np.full(N, noise)), B, options, rng())
     assert solution.converged
     plain = solve(OPERATOR, Noise(np.full(N, noise)), B, replace(options, preconditioner_rank=0), rng())
-    assert solution.n_iterations < plain.n_iterations / (2 if rank == 250 else 1)
+    assert solution.n_iterations <= plain.n_iterations / (2 if rank == 250 else 1)
 
 
 def test_an_automatic_rank_of_zero_is_never_chosen_when_plain_iterations_would_not_do():

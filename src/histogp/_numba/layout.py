@@ -58,6 +58,13 @@ def count(index, out):
 
 
 @leaf
+def add_up(index, values, out):
+    """``out[j] +=`` the values whose index is j; index, values (nnz,)."""
+    for k in range(index.shape[0]):
+        out[index[k]] += values[k]
+
+
+@leaf
 def transpose(indptr, index, values, cursor, out_index, out_values):
     """Turn compressed rows into compressed columns, or back, keeping the order of the source.
 

@@ -114,7 +114,7 @@ class SortedOperator(KernelOperator):
         return out
 
     def diagonal(self) -> Array:
-        return self.data.row_sums(self.heights)
+        return self._derive("diagonal", lambda: self.data.row_sums(self.heights)).copy()
 
     def columns(self, index: Array, precision: Precision = "double") -> Array:
         rows = self._height_rows(precision)
@@ -190,7 +190,11 @@ class SortedOperator(KernelOperator):
             self._derived.clear()
 
     def _single_heights(self) -> Array:
-        return self._derive("single", lambda: (self.heights / self.scale).astype(np.float32))
+        def convert() -> Array:
+            single = np.empty(len(self.heights), np.float32)
+            return np.multiply(self.heights, 1 / self.scale, out=single, casting="same_kind")
+
+        return self._derive("single", convert)
 
     def _height_rows(self, precision: Precision) -> Rows:
         heights = self.heights if precision == "double" else self._single_heights()
