@@ -67,7 +67,7 @@ class _Compressed:
             first = end
 
 
-class _Dense(_Compressed):
+class _Groups(_Compressed):
     def __init__(self, indptr: Array):
         self.indptr = indptr
 
@@ -129,9 +129,9 @@ class Rows(_Compressed):
         """The same pattern with other values (nnz,)."""
         return Rows(self.indptr, self.column_of, values, self.n_columns)
 
-    def transpose(self) -> tuple[Array, Array, Array]:
+    def transpose(self, n_threads: int = 1) -> tuple[Array, Array, Array]:
         """Compressed columns: indptr (D + 1,), row_of and values (nnz,), in the order of the rows."""
-        return _transpose(self.indptr, self.column_of, self.values, self.n_columns)
+        return _transpose(self.indptr, self.column_of, self.values, self.n_columns, n_threads)
 
     def block(self, begin: int, end: int) -> Rows:
         """The rows ``begin..end`` without copying the non-zeros."""
@@ -170,7 +170,7 @@ class SortedColumns(_Compressed):
 
     @classmethod
     def from_rows(cls, rows: Rows, n_threads: int = 1) -> SortedColumns:
-        return cls(*rows.transpose(), rows.n_rows)._sort(n_threads)
+        return cls(*rows.transpose(n_threads), rows.n_rows)._sort(n_threads)
 
     def _sort(self, n_threads: int) -> SortedColumns:
         """Sort in place: only for arrays that nobody else has seen yet."""
@@ -200,9 +200,9 @@ class SortedColumns(_Compressed):
         layout.add_up(self.row_of, values, sums)
         return sums
 
-    def to_rows(self, values: Array) -> Rows:
+    def to_rows(self, values: Array, n_threads: int = 1) -> Rows:
         """Compressed rows that hold ``values`` (nnz,), given in the order of the sorted columns."""
-        indptr, column_of, row_values = _transpose(self.indptr, self.row_of, values, self.n_rows)
+        indptr, column_of, row_values = _transpose(self.indptr, self.row_of, values, self.n_rows, n_threads)
         return Rows(indptr, column_of, row_values, self.n_columns)
 
     def extend(self, rows: Rows) -> SortedColumns:
@@ -233,20 +233,24 @@ class SortedColumns(_Compressed):
         return SortedColumns(indptr, self.row_of[inside], self.values[inside], self.n_rows)
 
 
-def _transpose(indptr: Array, index: Array, values: Array, n_groups: int) -> tuple[Array, Array, Array]:
+def _transpose(indptr: Array, index: Array, values: Array, n_groups: int, n_threads: int) -> tuple[Array, Array, Array]:
     """Compressed rows to compressed columns, or back; scipy and bincount would first widen the indices."""
     new_indptr = np.zeros(n_groups + 1, np.int64)
     layout.count(index, new_indptr[1:])
     np.cumsum(new_indptr, out=new_indptr)
     new_index = np.empty(len(index), np.uint32)
     new_values = np.empty(len(index), values.dtype)
-    layout.transpose(indptr, index, values, new_indptr[:-1].copy(), new_index, new_values)
+    cursor = new_indptr[:-1].copy()
+    threads.run(
+        lambda first, last: layout.transpose(indptr, index, values, first, last, cursor, new_index, new_values),
+        [[part] for part in pairwise(_Groups(new_indptr).cuts(n_threads))],
+    )
     return new_indptr, new_index, new_values
 
 
 def _even_parts(length: int, elements_each: int, n_parts: int) -> list[list[tuple[int, int]]]:
     """Like `_Compressed.parts` for a dense array: ``length`` groups of ``elements_each`` elements."""
-    return _Dense(np.arange(length + 1, dtype=np.int64) * elements_each).parts(n_parts)
+    return _Groups(np.arange(length + 1, dtype=np.int64) * elements_each).parts(n_parts)
 
 
 def _sums(values: Array, indptr: Array) -> Array:

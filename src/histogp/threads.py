@@ -17,7 +17,7 @@ def run(work: Callable[..., Any], parts: Sequence[Iterable[tuple]]) -> None:
 
     The calling thread takes the first part itself. A tuple should stand for less than 0.2 seconds
     of work: between two of them an interrupt or an error stops all parts. ``work`` must not call
-    `run` in turn.
+    `run` with several parts in turn.
     """
     stop = threading.Event()
 

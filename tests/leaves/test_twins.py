@@ -64,7 +64,9 @@ def test_count_and_transpose():
     np.testing.assert_array_equal(counts, np.bincount(ROWS.column_of, minlength=9))
     starts = np.concatenate([[0], np.cumsum(counts)])
     row_of, values = np.empty(starts[-1], np.uint32), np.empty(starts[-1])
-    layout.transpose(ROWS.indptr, ROWS.column_of, ROWS.values, starts[:-1].copy(), row_of, values)
+    cursor = starts[:-1].copy()
+    layout.transpose(ROWS.indptr, ROWS.column_of, ROWS.values, 0, 4, cursor, row_of, values)
+    layout.transpose(ROWS.indptr, ROWS.column_of, ROWS.values, 4, 9, cursor, row_of, values)
     np.testing.assert_array_equal(row_of, np.nonzero(X.T)[1])
     np.testing.assert_array_equal(values, X.T[X.T != 0])
 

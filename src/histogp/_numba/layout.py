@@ -65,19 +65,20 @@ def add_up(index, values, out):
 
 
 @leaf
-def transpose(indptr, index, values, cursor, out_index, out_values):
+def transpose(indptr, index, values, first, last, cursor, out_index, out_values):
     """Turn compressed rows into compressed columns, or back, keeping the order of the source.
 
-    indptr (n + 1,), index, values (nnz,); cursor (m,) holds the start of each group of the result and
-    is consumed; out_index, out_values (nnz,).
+    Fills the groups ``first..last`` of the result. indptr (n + 1,), index, values (nnz,); cursor (m,)
+    holds the start of each group of the result and is consumed; out_index, out_values (nnz,).
     """
     for i in range(indptr.shape[0] - 1):
         for k in range(indptr[i], indptr[i + 1]):
             group = index[k]
-            position = cursor[group]
-            cursor[group] = position + 1
-            out_index[position] = i
-            out_values[position] = values[k]
+            if first <= group < last:
+                position = cursor[group]
+                cursor[group] = position + 1
+                out_index[position] = i
+                out_values[position] = values[k]
 
 
 @leaf

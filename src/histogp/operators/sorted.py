@@ -198,7 +198,7 @@ class SortedOperator(KernelOperator):
 
     def _height_rows(self, precision: Precision) -> Rows:
         heights = self.heights if precision == "double" else self._single_heights()
-        return self._derive(f"rows-{precision}", lambda: self.data.to_rows(heights))
+        return self._derive(f"rows-{precision}", lambda: self.data.to_rows(heights, self.n_threads))
 
     def _derive(self, name: str, make: Any) -> Any:
         with self._lock:

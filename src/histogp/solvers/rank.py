@@ -16,7 +16,7 @@ from histogp.solvers.preconditioner import PivotedCholesky
 PILOT_RANK = 16
 TRIAL_RANK = 64
 GROWTH = (1, 1.5, 2, 3, 4, 6, 8, 12, 16, 32, 64)
-MARGIN = 1.25  # the estimates are not better than that; in doubt do without
+MARGIN = 1.1  # the estimates are not better than that; in doubt do without
 MAX_FACTOR_BYTES = 512 * 2**20
 MAX_CORE_BYTES = 256 * 2**20
 
