@@ -38,7 +38,7 @@ def test_single_precision_survives_an_outlier(width):
 def test_wide_data_cost_only_their_nonzeros(monkeypatch):
     sorts = []
     argsort = np.argsort
-    monkeypatch.setattr(np, "argsort", lambda values: sorts.append(len(values)) or argsort(values))
+    monkeypatch.setattr(np, "argsort", lambda values, kind: sorts.append(len(values)) or argsort(values))
     X = sparse.csr_array(([1.0, 2.0, 3.0], ([0, 1, 2], [7, 7, 9])), shape=(3, 100_000))
     operator = build_operator(X, resolve(HistogramIntersection(), 100_000))
     operator.extend(Rows.from_array(X[:1]))

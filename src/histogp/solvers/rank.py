@@ -75,7 +75,7 @@ def grow_to_best_rank(factor: PivotedCholesky, model: CostModel) -> int:
     plain = plain_iterations * model.iteration(0)
 
     # See how fast the eigenvalues fall, where the look is cheap.
-    while factor.rank < min(TRIAL_RANK, factor.max_rank) and plain > 4 * model.build(TRIAL_RANK):
+    while factor.rank < min(TRIAL_RANK, factor.max_rank) and plain > 16 * model.build(TRIAL_RANK):
         if not factor.grow(2 * factor.rank):
             return factor.rank
         eigenvalues.append(_next_eigenvalue(factor))
