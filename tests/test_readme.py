@@ -1,0 +1,16 @@
+"""The examples of the README run as they stand there."""
+
+import re
+from pathlib import Path
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def test_the_examples_run(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    assert len(blocks) == 2
+    names: dict = {}
+    for block in blocks:
+        exec(block, names)
+    assert names["search"].best_score_ > 0.9
+    assert float(capsys.readouterr().out.split()[0]) > 0.9
