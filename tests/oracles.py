@@ -41,6 +41,19 @@ def kernel_matrix(A, B, kernel):
     return np.minimum(heights(A, kernel)[:, None], heights(B, kernel)[None]).sum(axis=2)
 
 
+def octave_nodes(n_bins, per_octave):
+    """A grid from 0 to 1: ``per_octave`` bins of one width, then as many of twice the width, and so on."""
+    widths = np.repeat(2.0 ** np.arange(n_bins), per_octave)[:n_bins] if per_octave < n_bins else np.ones(n_bins)
+    return np.concatenate([[0], np.cumsum(widths)]) / widths.sum()
+
+
+def read_grid(h, nodes, f, reading):
+    """Values ``f`` (q + 1, M) at ascending ``nodes`` (q + 1,), read at the heights h (n,)."""
+    if reading == "linear":
+        return np.stack([np.interp(h, nodes, column) for column in f.T], axis=1)
+    return f[np.abs(np.minimum(h, nodes[-1])[:, None] - nodes).argmin(axis=1)]
+
+
 def close(actual, expected, scale=None, rtol=1e-11):
     """Equal up to rounding, relative to ``scale``: by default the largest entry expected."""
     scale = np.abs(expected).max(initial=0) if scale is None else scale

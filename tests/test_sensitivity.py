@@ -7,11 +7,11 @@ import pytest
 from leaves import test_twins
 from operators import test_sorted
 
-from histogp._numba import jit, layout, lookup, product
+from histogp._numba import jit, layout, lookup, product, quantized
 
 LEAVES = [
     (module, name)
-    for module in (layout, lookup, product)
+    for module in (layout, lookup, product, quantized)
     for name in dir(module)
     if getattr(module, name) in jit._leaves
 ]
@@ -40,6 +40,8 @@ def test_a_perturbed_leaf_is_noticed(module, name, monkeypatch):
         assert any(fails(check) for check in twins if "count" in check.__name__)
         return
     assert any(fails(check) for check in twins)
+    if name == "crowding":
+        return  # it only chooses between grids, and all are right
     assert fails(test_sorted.TestSortedOperator().test_every_method_on_one_typical_matrix)
 
 

@@ -184,8 +184,32 @@ class ResolvedKernel:
 
     def heights(self, data: Nonzeros) -> Array:
         """``w g(x)`` for the non-zeros of `Rows` or `SortedColumns`, (nnz,)."""
-        heights = self._transformed(data)
+        heights = self.transformed(data)
         return heights if self.weights is None else heights * data.expand(self.weights)
+
+    def transformed(self, data: Nonzeros) -> Array:
+        """``g(x)`` for the non-zeros, without the weights, (nnz,)."""
+        if self.transform is None:
+            return data.values
+        values = data.values.view()
+        values.flags.writeable = False  # they may be the user's own
+        heights = np.asarray(self.transform.value(values, **self._expanded(data)), np.float64)
+        if heights.shape != values.shape:
+            raise ValueError(f"{self.transform!r} must return one value for each it is given, not {heights.shape}.")
+        if not np.all(np.isfinite(heights)):
+            largest = data.values[~np.isfinite(heights)].max()
+            raise ValueError(
+                f"{self.transform!r} is not finite for the value {largest:g}: scale the features, "
+                "for example to [0, 1], or choose a smaller hyperparameter."
+            )
+        return heights
+
+    def transformed_row(self, values: Array) -> Array:
+        """``g_d(values_d)`` for one value a dimension, (D,)."""
+        row = Rows.from_array(values[None])
+        out = np.zeros(len(values))
+        out[row.column_of] = self.transformed(row)
+        return out
 
     def transform_rows(self, rows: Rows) -> Rows:
         """The same rows with heights in place of values."""
@@ -197,7 +221,7 @@ class ResolvedKernel:
         The derivative of ``K[i, j]`` is ``sum_d q_d(min(x_id, x_jd))``; a hyperparameter with one
         value a dimension has one such summand each, "weights" included.
         """
-        profiles = {"weights": self._transformed(data)}
+        profiles = {"weights": self.transformed(data)}
         if self.transform is not None:
             expanded = self._expanded(data)
             for name, derivative in self.transform.derivative(data.values, **expanded).items():
@@ -217,22 +241,6 @@ class ResolvedKernel:
         weights = None if self.weights is None else self.weights[first:last]
         return ResolvedKernel(self.transform, hyperparameters, weights)
 
-    def _transformed(self, data: Nonzeros) -> Array:
-        if self.transform is None:
-            return data.values
-        values = data.values.view()
-        values.flags.writeable = False  # they may be the user's own
-        heights = np.asarray(self.transform.value(values, **self._expanded(data)), np.float64)
-        if heights.shape != values.shape:
-            raise ValueError(f"{self.transform!r} must return one value for each it is given, not {heights.shape}.")
-        if not np.all(np.isfinite(heights)):
-            largest = data.values[~np.isfinite(heights)].max()
-            raise ValueError(
-                f"{self.transform!r} is not finite for the value {largest:g}: scale the features, "
-                "for example to [0, 1], or choose a smaller hyperparameter."
-            )
-        return heights
-
     def _expanded(self, data: Nonzeros) -> dict[str, Any]:
         return {
             name: data.expand(value) if value.ndim else float(value) for name, value in self.hyperparameters.items()
@@ -248,11 +256,11 @@ def resolve(kernel: HistogramIntersection, n_features: int) -> ResolvedKernel:
         raise TypeError(f"The transform must be None or a histogp.kernels.Transform; got {transform!r}.")
     hyperparameters = {}
     for name in transform.get_params(deep=False) if transform is not None else ():
-        value = _per_dimension(name, getattr(transform, name), n_features)
+        value = per_dimension(name, getattr(transform, name), n_features)
         if not np.all(value > 0):
             raise ValueError(f"{name} must be positive; got {value.min():g}.")
         hyperparameters[name] = value
-    weights = None if kernel.weights is None else _per_dimension("weights", kernel.weights, n_features)
+    weights = None if kernel.weights is None else per_dimension("weights", kernel.weights, n_features)
     if weights is not None:
         weights = np.broadcast_to(weights, (n_features,)).copy()
         if not np.all(weights >= 0):
@@ -265,7 +273,8 @@ def resolve(kernel: HistogramIntersection, n_features: int) -> ResolvedKernel:
     return ResolvedKernel(clone(transform), hyperparameters, weights)
 
 
-def _per_dimension(name: str, value: Any, n_features: int) -> Array:
+def per_dimension(name: str, value: Any, n_features: int) -> Array:
+    """A parameter as an array, () or (D,); anything else is refused by its name."""
     try:
         array = np.array(value, np.float64)
     except (TypeError, ValueError):

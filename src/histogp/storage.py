@@ -109,7 +109,7 @@ class Rows(_Compressed):
             X.eliminate_zeros()
         return cls(
             plain(X.indptr, np.int64),
-            plain(X.indices, np.uint32),
+            plain(X.indices.view(np.uint32) if X.indices.dtype == np.int32 else X.indices, np.uint32),
             plain(X.data, np.float64),
             X.shape[1],
         )

@@ -44,6 +44,8 @@ def non_negative_blobs(monkeypatch):
         HistogramGPClassifier(class_weight="balanced-ovr"),
         HistogramGPRegressor(normalize_y=True),
         HistogramGPRegressor("hik-poly"),
+        HistogramGPClassifier(prediction="quantized"),
+        HistogramGPRegressor(prediction="quantized", interpolation="nearest"),
     ]
 )
 def test_common_checks(estimator, check):

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from oracles import close, histograms
+from oracles import close, histograms, octave_nodes, read_grid
 
-from histogp._numba import layout, lookup, product
+from histogp._numba import layout, lookup, product, quantized
 from histogp.storage import Rows, SortedColumns
 
 X = np.vstack([histograms(70, 9), np.zeros((1, 9))])
@@ -123,3 +123,64 @@ def test_blocks_and_look_up():
         COLUMNS.indptr, COLUMNS.row_of, COLUMNS.values, alpha, stride, starts, blocks, *rows.transpose(), out
     )
     close(out, np.minimum(Y[:, None], X[None]).sum(axis=2) @ alpha, rtol=1e-12)
+
+
+ALPHA = np.random.default_rng(7).standard_normal((len(X), 3))
+GRIDS = np.stack([octave_nodes(12, b) for b in (12, 5, 2)])
+# Some columns reach beyond their grid, one is empty.
+TOP = X.max(axis=0) * np.linspace(0.5, 1.2, 9)
+GRID_OF = np.arange(9) % 3
+PLACES = GRIDS[GRID_OF] * TOP[:, None]
+TABLE = np.vstack([np.minimum(X[None, :, d], PLACES[d][:, None]) @ ALPHA for d in range(9)] + [np.zeros((1, 3))])
+
+
+def test_crowding():
+    out = np.empty((9, 3))
+    quantized.crowding(COLUMNS.indptr, COLUMNS.values, TOP, GRIDS, 0, 9, out)
+    for d in (0, 2, 8):
+        for c, grid in enumerate(GRIDS):
+            counts, _ = np.histogram(X[X[:, d] > 0, d], np.nextafter(grid * TOP[d], np.inf))
+            close(out[d, c], ((counts * np.diff(grid)) ** 2).sum(), rtol=1e-13)
+    assert not out[4].any()
+
+
+def test_fill_nodes():
+    out = np.zeros_like(TABLE)
+    quantized.fill_nodes(COLUMNS.indptr, COLUMNS.row_of, COLUMNS.values, ALPHA, PLACES, 0, 9, out)
+    close(out, TABLE, rtol=1e-13)
+
+
+def test_weigh_bins():
+    out = np.empty((9, 3))
+    quantized.weigh_bins(COLUMNS.indptr, COLUMNS.row_of, COLUMNS.values, ALPHA, PLACES, 0, 9, out)
+    for d in range(9):
+        x = X[:, d]
+        in_bin = (x[None] > PLACES[d, :-1, None]) & (x[None] <= PLACES[d, 1:, None])
+        inside = (np.diff(PLACES[d])[:, None] / 4 * (in_bin @ np.abs(ALPHA))).max(axis=0)
+        beyond = (x.max() - TOP[d]) * np.abs(ALPHA[x > TOP[d]]).sum(axis=0)
+        close(out[d], inside + beyond, rtol=1e-13)
+
+
+def test_extreme_errors():
+    out = np.empty((9, 2, 3))
+    quantized.extreme_errors(COLUMNS.indptr, COLUMNS.row_of, COLUMNS.values, ALPHA, PLACES, TABLE, 0, 9, out)
+    for d in np.flatnonzero(X.any(axis=0)):
+        table = TABLE[13 * d : 13 * (d + 1)]
+        error = np.minimum(X[:, None, d], X[None, :, d]) @ ALPHA - read_grid(X[:, d], PLACES[d], table, "linear")
+        close(out[d], np.stack([error.max(axis=0).clip(0), error.min(axis=0).clip(None, 0)]), rtol=1e-10)
+
+
+def test_read_block_and_read_one():
+    per_octave = np.array([12.0, 5.0, 2.0])[GRID_OF]
+    unit = PLACES[np.arange(9), per_octave.astype(int)]
+    per_unit = np.divide(1, unit, where=unit > 0, out=np.zeros(9))
+    rows = (ROWS.indptr, ROWS.column_of, ROWS.values, per_unit, per_octave)
+    for reading, shift, blend in (("linear", 0.0, 1.0), ("nearest", 0.5, 0.0)):
+        block, one = np.empty((len(X), 3)), np.empty(len(X))
+        quantized.read_block(*rows, TABLE, 12, shift, blend, 0, len(X), np.empty(3), block)
+        quantized.read_one(*rows, TABLE[:, 1].copy(), 12, shift, blend, 0, len(X), one)
+        expected = np.zeros((len(X), 3))
+        for d in np.flatnonzero(X.any(axis=0)):
+            expected += read_grid(X[:, d], PLACES[d], TABLE[13 * d : 13 * (d + 1)], reading)
+        close(block, expected, rtol=1e-13)
+        close(one, expected[:, 1], rtol=1e-13)

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import Log, close, dense, heights, kernel_matrix, matrices
+from oracles import Log, close, dense, heights, kernel_matrix, matrices, octave_nodes, read_grid
 
 from histogp.kernels import Exponential, HistogramIntersection, Power, resolve
+from histogp.operators.base import Grid
 from histogp.storage import Rows
 
 KERNELS = [
@@ -59,6 +60,13 @@ class OperatorSuite:
         close(operator.columns(np.array([3, 1])), K[:, [3, 1]])
         close(np.vstack([block for _, block in operator.cross(rows)]), K_cross)
         close(operator.table(V).evaluate(rows), K_cross @ V)
+        for n_problems in (1, 3):
+            table = operator.grid_table(V[:, :n_problems], Grid(7))
+            for reading in ("linear", "nearest"):
+                expected = quantized(X, kernel, V[:, :n_problems], Y, table, reading)
+                close(table.evaluate(rows, 1, reading), expected)
+            close(table.linear_bounds, bin_bound(X, kernel, V[:, :n_problems], table))
+            close(table.linear_worst, worst_error(X, kernel, V[:, :n_problems], table))
         squares = np.minimum(heights(Y, kernel)[:, None], heights(X, kernel)[None]) ** 2
         close(operator.norm_table().evaluate(rows), squares.sum(axis=(1, 2))[:, None])
         smaller = np.minimum(X[:, None], X[None])
@@ -123,6 +131,55 @@ class OperatorSuite:
         alpha = np.random.default_rng(1).standard_normal((X.shape[0], data.draw(st.sampled_from([1, 3]))))
         K = kernel_matrix(Y, X, kernel)
         close(operator.table(alpha).evaluate(Rows.from_array(Y)), K @ alpha, np.abs(K) @ np.abs(alpha))
+
+    @given(st.data())
+    def test_a_grid_table_reads_the_exact_predictor_at_its_nodes(self, data):
+        X, kernel, operator = self.case(data)
+        Y = data.draw(matrices(X.shape[1]))
+        if not self.fits(Y, kernel):
+            return
+        alpha = np.random.default_rng(1).standard_normal((X.shape[0], data.draw(st.sampled_from([1, 3]))))
+        upper = data.draw(st.sampled_from([None, np.full(X.shape[1], 2.0)]))
+        grid = Grid(data.draw(st.sampled_from([1, 2, 5, 20])), upper, data.draw(st.booleans()))
+        table = operator.grid_table(alpha, grid)
+        # Where a value lies on the grid is known to rounding of the grid's width, not of the value.
+        size = max(heights(X, kernel).max(axis=0).sum(), 1.0) * np.abs(alpha).sum(axis=0)
+        actual = table.evaluate(Rows.from_array(Y), 1, "linear")
+        close(actual, quantized(X, kernel, alpha, Y, table, "linear", upper), size)
+        exact = kernel_matrix(Y, X, kernel) @ alpha
+        assert np.all(np.abs(actual - exact) <= table.linear_worst + 1e-11 * size)
+        assert np.all(table.linear_worst <= table.linear_bounds + 1e-11 * size)
+
+    def test_more_bins_converge_to_the_exact_table(self):
+        rng = np.random.default_rng(9)
+        X, Y, alpha = rng.random((60, 3)), rng.random((40, 3)), rng.standard_normal((60, 2))
+        operator = self.make(X, HistogramIntersection(Power(0.5)))
+        exact = kernel_matrix(Y, X, HistogramIntersection(Power(0.5))) @ alpha
+        tables = [operator.grid_table(alpha, Grid(n_bins)) for n_bins in (10, 100, 1000)]
+        errors = [np.abs(table.evaluate(Rows.from_array(Y)) - exact).max() for table in tables]
+        assert errors[0] > 4 * errors[1] > 16 * errors[2]
+
+    def test_the_grid_is_finer_where_the_training_data_crowd(self):
+        rng = np.random.default_rng(11)
+        even, skewed, alpha = rng.random((2000, 1)), rng.random((2000, 1)) ** 12, rng.standard_normal((2000, 1))
+        assert self.make(even, HistogramIntersection()).grid_table(alpha, Grid(50)).per_octave == 50
+        operator = self.make(skewed, HistogramIntersection())
+        exact = kernel_matrix(skewed, skewed, HistogramIntersection()) @ alpha
+        adaptive, uniform = (
+            np.abs(operator.grid_table(alpha, Grid(50, uniform=uniform)).evaluate(Rows.from_array(skewed)) - exact)
+            for uniform in (False, True)
+        )
+        assert adaptive.mean() < uniform.mean() / 2
+
+    def test_a_uniform_grid_that_hits_every_value_is_exact(self):
+        rng = np.random.default_rng(10)
+        X, Y, alpha = rng.integers(0, 17, (50, 4)), rng.integers(0, 25, (30, 4)), rng.standard_normal((50, 2))
+        X[0] = 16
+        table = self.make(X.astype(float), HistogramIntersection()).grid_table(alpha, Grid(16, uniform=True))
+        exact = kernel_matrix(Y, X, HistogramIntersection()) @ alpha
+        for reading in ("linear", "nearest"):
+            close(table.evaluate(Rows.from_array(Y.astype(float)), 1, reading), exact)
+        assert np.all(table.linear_worst < 1e-11)
 
     @given(st.data())
     def test_norm_table_sums_the_squared_kernels_of_the_dimensions(self, data):
@@ -233,6 +290,48 @@ class OperatorSuite:
     def fits(Y, kernel):
         """Whether the exponential stays finite on Y."""
         return not isinstance(kernel.transform, Exponential) or dense(Y).max() * 1e-4 < 500
+
+
+def nodes_of(X, kernel, d, table, upper=None):
+    """The nodes of dimension d as heights, (q + 1,)."""
+    top = heights(dense(X) if upper is None else upper[None], kernel)[:, d].max(initial=0)
+    return top * octave_nodes(table.n_bins, int(table.per_octave[d]))
+
+
+def contributions(X, kernel, alpha, d, at):
+    """``sum_i min(h_id, at) alpha_i`` for heights ``at`` (n,), (n, M)."""
+    return np.minimum(heights(X, kernel)[None, :, d], at[:, None]) @ alpha
+
+
+def quantized(X, kernel, alpha, Y, table, reading, upper=None):
+    total = np.zeros((Y.shape[0], alpha.shape[1]))
+    for d in range(X.shape[1]):
+        nodes = nodes_of(X, kernel, d, table, upper)
+        if nodes[-1] > 0:
+            f = contributions(X, kernel, alpha, d, nodes)
+            total += read_grid(heights(Y, kernel)[:, d], nodes, f, reading)
+    return total
+
+
+def bin_bound(X, kernel, alpha, table):
+    total = np.zeros(alpha.shape[1])
+    for d in range(X.shape[1]):
+        nodes, h = nodes_of(X, kernel, d, table), heights(X, kernel)[:, d]
+        in_bin = (h[None] > nodes[:-1, None]) & (h[None] <= nodes[1:, None])
+        total += (np.diff(nodes)[:, None] / 4 * (in_bin @ np.abs(alpha))).max(axis=0)
+    return total
+
+
+def worst_error(X, kernel, alpha, table):
+    """The largest sum, over dimensions, of errors of one sign: a test row that combines them exists."""
+    largest, smallest = np.zeros((2, alpha.shape[1]))
+    for d in range(X.shape[1]):
+        nodes, h = nodes_of(X, kernel, d, table), heights(X, kernel)[:, d]
+        read = read_grid(h, nodes, contributions(X, kernel, alpha, d, nodes), "linear")
+        error = contributions(X, kernel, alpha, d, h) - read
+        largest += np.maximum(error.max(axis=0), 0)
+        smallest += np.minimum(error.min(axis=0), 0)
+    return np.maximum(largest, -smallest)
 
 
 class _UnitVectors:

@@ -13,18 +13,21 @@ from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
 from histogp._numba.jit import announce_compilation
 from histogp.estimators.validation import number_of_threads, validate_features
-from histogp.kernels import HistogramIntersection, as_kernel, resolve
+from histogp.kernels import HistogramIntersection, as_kernel, per_dimension, resolve
+from histogp.operators.base import Grid
 from histogp.operators.build import build_operator
 from histogp.posterior.fit import Posterior, fit_posterior
 from histogp.solvers.noise import Noise
 from histogp.solvers.solution import Solution
 from histogp.solvers.solve import SolverOptions
 from histogp.storage import Array, Rows
+
+PREDICTION_PARAMETERS = ("prediction", "n_bins", "interpolation", "value_range")
 
 
 class HistogramGP(CallbackSupportMixin, BaseEstimator):
@@ -37,6 +40,10 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "preconditioner_rank": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
+        "prediction": [StrOptions({"exact", "quantized"})],
+        "n_bins": [Interval(Integral, 1, None, closed="left")],
+        "interpolation": [StrOptions({"linear", "nearest"})],
+        "value_range": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
         "n_jobs": [None, Integral],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -48,6 +55,10 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     tol: float
     max_iter: int
     preconditioner_rank: Any
+    prediction: str
+    n_bins: int
+    interpolation: Any
+    value_range: Any
     n_jobs: int | None
     random_state: Any
     verbose: int
@@ -89,8 +100,9 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         kernel = as_kernel(self.kernel)
         operator = build_operator(X, resolve(kernel, X.shape[1]), n_threads)
 
-        def state(alpha: Array) -> dict[str, Any]:
-            return {**attributes, "kernel_": kernel, "_posterior": Posterior(operator, noise, alpha)}
+        def state(alpha: Array, residual: float) -> dict[str, Any]:
+            posterior = Posterior(operator, noise, alpha, targets, residual)
+            return {**attributes, "kernel_": kernel, "_posterior": posterior}
 
         def after_iteration(iteration: int, residuals: Array, present: Callable[[], Array]) -> bool:
             self._say(f"iteration {iteration}: residual {residuals.max():.2e} (target {self.tol:g})", level=2)
@@ -101,7 +113,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
                 X=X,
                 y=y,
                 metadata=metadata,
-                reconstruction_attributes=lambda: state(present()),
+                reconstruction_attributes=lambda: state(present(), residuals.max()),
             )
 
         self._say(f"{operator.n_rows} rows, {operator.n_columns} features, {targets.shape[1]} problems sorted")
@@ -127,7 +139,11 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         self.n_products_ = solution.n_products
         self.preconditioner_rank_ = solution.rank
         context.call_on_fit_task_end(
-            estimator=self, X=X, y=y, metadata=metadata, reconstruction_attributes=lambda: state(posterior.alpha)
+            estimator=self,
+            X=X,
+            y=y,
+            metadata=metadata,
+            reconstruction_attributes=lambda: state(posterior.alpha, posterior.residual),
         )
 
     def _mean(self, X: Any) -> tuple[Array, Any]:
@@ -135,7 +151,35 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_features(self, X, reset=False)
         n_threads = number_of_threads(self.n_jobs)
-        return self._posterior.mean(Rows.from_array(X, n_threads), n_threads), X.dtype
+        rows = Rows.from_array(X, n_threads)
+        self._check_prediction()
+        if self.prediction == "exact":
+            return self._posterior.mean(rows, n_threads), X.dtype
+        return self._posterior.quantized(self._grid()).mean(rows, self.interpolation, n_threads), X.dtype
+
+    def _error_bound(self, kind: Any) -> Array:
+        check_is_fitted(self)
+        self._check_prediction()
+        if kind == "auto":
+            kind = "worst-case" if self.interpolation == "linear" else "assumption-free"
+        return self._posterior.quantized(self._grid()).error_bound(kind)
+
+    def _check_prediction(self) -> None:
+        """The parameters of prediction may change after `fit`, which has checked them as they were then."""
+        constraints = {name: self._parameter_constraints[name] for name in PREDICTION_PARAMETERS}
+        parameters = {name: getattr(self, name) for name in PREDICTION_PARAMETERS}
+        validate_parameter_constraints(constraints, parameters, caller_name=type(self).__name__)
+
+    def _grid(self) -> Grid:
+        uniform = self.interpolation == "nearest"  # the papers' quantisation, to which theorem 1 applies
+        if self.value_range is None:
+            return Grid(self.n_bins, uniform=uniform)
+        upper = np.broadcast_to(
+            per_dimension("value_range", self.value_range, self.n_features_in_), self.n_features_in_
+        )
+        if upper.min() <= 0:
+            raise ValueError(f"value_range must be positive; got {upper.min():g}.")
+        return Grid(self.n_bins, upper, uniform)
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:

@@ -44,6 +44,18 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     max_iter : int, default=1000
     preconditioner_rank : int or "auto", default="auto"
         "auto" takes the rank, possibly 0, with the lowest estimated cost.
+    prediction : {"exact", "quantized"}, default="exact"
+        "exact" searches the sorted training values, in time logarithmic in their number. "quantized" reads
+        a table on a grid, in time independent of it; see `quantization_error_bound`. This and the next
+        three parameters count when predicting: `set_params` changes them without another `fit`.
+    n_bins : int, default=100
+        Bins a dimension of the grid, which lies in the transformed features.
+    interpolation : {"linear", "nearest"}, default="linear"
+        "linear" interpolates on a grid that is finer near zero where the training data crowd there.
+        "nearest" is the papers' quantisation: the nearest node of a uniform grid.
+    value_range : float, array-like of shape (n_features,) or None, default=None
+        Where the grid of each dimension ends, in units of the features; larger values count as this one.
+        None takes the largest training value, which loses nothing.
     n_jobs : int or None, default=None
         Threads; None means all that Numba may use, -1 all cores.
     random_state : int, RandomState instance or None, default=None
@@ -93,6 +105,10 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         tol: float = 1e-2,
         max_iter: int = 1000,
         preconditioner_rank: Any = "auto",
+        prediction: str = "exact",
+        n_bins: int = 100,
+        interpolation: str = "linear",
+        value_range: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -104,6 +120,10 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         self.tol = tol
         self.max_iter = max_iter
         self.preconditioner_rank = preconditioner_rank
+        self.prediction = prediction
+        self.n_bins = n_bins
+        self.interpolation = interpolation
+        self.value_range = value_range
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -158,6 +178,33 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         scores = self.decision_function(X)
         winners = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[winners]
+
+    def quantization_error_bound(self, kind: str = "auto") -> Any:
+        """How far quantised scores can be from exact ones, whatever the example.
+
+        Let a height be ``w_d g(x_d)``, e_d the largest distance between a height in dimension d and its
+        nearest node, and alpha the weights of one problem.
+
+        Parameters
+        ----------
+        kind : {"auto", "worst-case", "linear", "assumption-free", "theorem", "a-priori"}, default="auto"
+            - "worst-case": the largest error of all possible examples, found exactly when the table is made.
+              Assumes linear interpolation.
+            - "linear": ``sum_d max_bins width / 4 sum_(i in bin) |alpha_i|``. Assumes linear interpolation.
+            - "assumption-free": ``sum_d e_d ||alpha||_1``. Assumes nothing; holds for both interpolations.
+            - "theorem": ``D max(e) / 2 ||alpha||_1``, theorem 1 of gp-hik-ijcv2016. Assumes the nearest
+              node, and that a row's heights have the same sum after rounding to the nodes, which
+              L1-normalised rows have on average only.
+            - "a-priori": theorem 1 with ``N / noise`` in place of ``||alpha||_1`` (eq. 13; here
+              ``sqrt(N) ||y|| / noise``, the same for labels -1 and +1). Assumes the same.
+            - "auto": "worst-case" for linear interpolation, "assumption-free" for the nearest node.
+
+        Returns
+        -------
+        bound : float for two classes, else ndarray of shape (n_classes,)
+        """
+        bounds = self._error_bound(kind)
+        return float(bounds[0]) if len(bounds) == 1 else bounds
 
     def _noise(self, codes: Array, weights: Array, n_classes: int) -> Noise:
         sample = self.noise / weights

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from histogp.kernels import ResolvedKernel
 from histogp.storage import Array, Rows
 
 Precision = Literal["single", "double"]
+Reading = Literal["linear", "nearest"]
 
 
 class Table(Protocol):
@@ -19,6 +21,42 @@ class Table(Protocol):
 
     def evaluate(self, rows: Rows, n_threads: int = 1) -> Array:
         """Values (n, M) for n test rows."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Where a predictor is tabulated: n_bins + 1 nodes a dimension, from 0 to ``upper``.
+
+    upper : (D,), in units of the features, or None for the largest training value of each dimension.
+    uniform : equal bins, as in the papers; otherwise smaller ones where the training data are dense.
+    """
+
+    n_bins: int
+    upper: Array | None = None
+    uniform: bool = False
+
+
+class GridTable(Protocol):
+    """A predictor on a grid. Its fields bound its error; see the implementation."""
+
+    @property
+    def errors(self) -> Array:
+        """The largest distance between a height, up to that of the training data, and its nearest node, (D,)."""
+        ...
+
+    @property
+    def linear_bounds(self) -> Array:
+        """Bound of the error of linear interpolation by sums of ``|alpha|``, (M,)."""
+        ...
+
+    @property
+    def linear_worst(self) -> Array:
+        """The largest error of linear interpolation of all x, (M,)."""
+        ...
+
+    def evaluate(self, rows: Rows, n_threads: int = 1, reading: Reading = "linear") -> Array:
+        """Values (n, M) for n test rows, interpolated between two nodes or read at the nearest."""
         ...
 
 
@@ -103,6 +141,10 @@ class KernelOperator(ABC):
     @abstractmethod
     def table(self, alpha: Array) -> Table:
         """The predictor ``x -> k(x)^T alpha``; alpha (N, M)."""
+
+    @abstractmethod
+    def grid_table(self, alpha: Array, grid: Grid) -> GridTable:
+        """The same approximately, in time independent of N."""
 
     @abstractmethod
     def norm_table(self) -> Table:

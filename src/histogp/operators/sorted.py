@@ -13,8 +13,9 @@ from histogp import threads
 from histogp._numba import product
 from histogp.intersection import intersections
 from histogp.kernels import ResolvedKernel
-from histogp.operators.base import KernelOperator, Precision
+from histogp.operators.base import Grid, KernelOperator, Precision
 from histogp.operators.lookup import LookupTable
+from histogp.operators.quantized import QuantizedTable
 from histogp.storage import Array, Rows, SortedColumns, plain
 
 _DTYPES = {"single": np.float32, "double": np.float64}
@@ -159,6 +160,9 @@ class SortedOperator(KernelOperator):
 
     def table(self, alpha: Array) -> LookupTable:
         return LookupTable(self.data, self.heights, alpha, self.kernel.heights)
+
+    def grid_table(self, alpha: Array, grid: Grid) -> QuantizedTable:
+        return QuantizedTable.build(self.data, self.heights, alpha, self.kernel, grid, self.n_threads)
 
     def norm_table(self) -> LookupTable:
         # min(h, x)^2 = min(h^2, x^2): the table of the squared heights, all coefficients one.

@@ -1,22 +1,21 @@
-"""A value that is made when it is first asked for."""
+"""Values that are made when they are first asked for."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 
 class Lazy:
-    """``Lazy(make).get()`` calls ``make`` once, also when several threads ask at the same time."""
+    """``Lazy().get(key, make)`` calls ``make`` once a key, also when several threads ask at the same time."""
 
-    def __init__(self, make: Callable[[], Any]):
-        self._make = make
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._values: list[Any] = []
+        self._values: dict[Hashable, Any] = {}
 
-    def get(self) -> Any:
+    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
         with self._lock:
-            if not self._values:
-                self._values.append(self._make())
-            return self._values[0]
+            if key not in self._values:
+                self._values[key] = make()
+            return self._values[key]
