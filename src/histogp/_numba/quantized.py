@@ -16,21 +16,26 @@ _PER_OCTAVE = 2.0**-52
 
 
 @leaf
-def crowding(indptr, heights, top, grids, first, last, out):
-    """``sum_k (c_k (b_k - a_k))^2`` over the bins [a_k, b_k], where c_k entries of a column are: small is good.
+def crowding(indptr, row_of, heights, importance, top, grids, first, last, out):
+    """``sum_k (c_k (b_k - a_k))^2`` over the bins [a_k, b_k] with c_k the importance in there: small is good.
 
-    Interpolation in a bin leaves an error of about ``sqrt(c_k) (b_k - a_k)`` behind, at c_k examples.
-    top (D,), where the grid of each column ends; grids (C, q + 1), from 0 to 1; out (D, C).
+    A bin cuts kinks off, about ``c_k (b_k - a_k)`` of them, and does so for about c_k of the data.
+    importance (N,), of each example; top (D,), where the grid of each column ends; grids (C, q + 1), from 0
+    to 1; out (D, C).
     """
     for column in range(first, last):
-        inside = heights[indptr[column] : indptr[column + 1]]
+        begin, end = indptr[column], indptr[column + 1]
+        inside = heights[begin:end]
+        before = np.zeros(end - begin + 1)
+        for e in range(begin, end):
+            before[e - begin + 1] = before[e - begin] + importance[row_of[e]]
         for grid in range(grids.shape[0]):
             total = 0.0
-            before = 0
+            below = 0
             for k in range(1, grids.shape[1]):
                 upto = np.searchsorted(inside, grids[grid, k] * top[column], side="right")
-                total += ((upto - before) * (grids[grid, k] - grids[grid, k - 1])) ** 2
-                before = upto
+                total += ((before[upto] - before[below]) * (grids[grid, k] - grids[grid, k - 1])) ** 2
+                below = upto
             out[column, grid] = total
 
 

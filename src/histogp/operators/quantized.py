@@ -55,7 +55,7 @@ class QuantizedTable:
         largest, largest_height = (_last_of_each_column(data, entries) for entries in (data.values, heights))
         upper = kernel.transformed_row(largest if grid.upper is None else grid.upper)
         top = upper if kernel.weights is None else upper * kernel.weights
-        bins = _bins_per_octave(data, heights, top, grid, n_threads)
+        bins = _bins_per_octave(data, heights, alpha, top, grid, n_threads)
         used, grid_of = np.unique(bins, return_inverse=True)
         grids = np.array([_octaves(grid.n_bins, per_octave) for per_octave in used])
         places = grids[grid_of] * top[:, None]
@@ -111,15 +111,23 @@ def _octaves(n_bins: int, per_octave: int) -> Array:
     return nodes / nodes[-1]
 
 
-def _bins_per_octave(data: SortedColumns, heights: Array, top: Array, grid: Grid, n_threads: int) -> Array:
-    """For each dimension the grid that suits its training values best, (D,)."""
+def _bins_per_octave(
+    data: SortedColumns, heights: Array, alpha: Array, top: Array, grid: Grid, n_threads: int
+) -> Array:
+    """For each dimension the grid that suits its training values best, (D,).
+
+    Examples count by ``|alpha|``: what matters are kinks, and a row may stand for several of less weight.
+    """
     if grid.uniform:
         return np.full(data.n_columns, grid.n_bins)
     candidates = np.unique([max(grid.n_bins // octaves, 1) for octaves in OCTAVES])[::-1]
     grids = np.array([_octaves(grid.n_bins, per_octave) for per_octave in candidates])
+    importance = np.abs(alpha).sum(axis=1)
     crowding = np.empty((data.n_columns, len(candidates)))
     threads.run(
-        lambda first, last: quantized.crowding(data.indptr, heights, top, grids, first, last, crowding),
+        lambda first, last: quantized.crowding(
+            data.indptr, data.row_of, heights, importance, top, grids, first, last, crowding
+        ),
         data.parts(n_threads),
     )
     return candidates[crowding.argmin(axis=1)]
