@@ -7,7 +7,7 @@ PYTHON ?= $(shell $(FIND_PYTHON))
 PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
 RUN = .venv/bin/python
 
-.PHONY: demo test lint types unit wheel bench clean
+.PHONY: demo test lint types unit wheel bench fuzz clean
 
 demo: .venv/installed
 	$(RUN) examples/digits.py
@@ -34,6 +34,11 @@ wheel: .venv/tested
 
 bench: .venv/installed
 	$(RUN) benchmarks/run.py
+
+# Damaged model files: no crash, no hang, no memory. FILES=1000 for a quick look.
+FILES ?= 100000
+fuzz: .venv/installed
+	$(RUN) tests/fuzz.py $(FILES)
 
 .venv/python:
 	@test -n "$(PYTHON)" || { echo "histogp needs Python 3.11 or newer with the venv module (on Debian: apt-get install python3-venv)." >&2; exit 1; }

@@ -8,13 +8,16 @@ import histogp
 # From the bottom to the top; a module may import from its own layer and from those before it.
 LAYERS = [
     ["_numba", "threads"],
-    ["storage"],
+    ["atomic", "storage"],
+    ["container"],
     ["intersection"],
     ["kernels"],
     ["operators"],
     ["solvers"],
     ["posterior"],
     ["datasets", "estimators"],
+    ["reports"],
+    ["cli"],
 ]
 ROOT = Path(histogp.__file__).parent
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

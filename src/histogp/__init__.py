@@ -1,7 +1,9 @@
 """Gaussian processes on histogram-like data: exact, fast, scikit-learn compatible."""
 
+from histogp.container import ModelFileError
 from histogp.estimators.classifier import HistogramGPClassifier
+from histogp.estimators.load import load
 from histogp.estimators.regressor import HistogramGPRegressor
 
-__all__ = ["HistogramGPClassifier", "HistogramGPRegressor"]
+__all__ = ["HistogramGPClassifier", "HistogramGPRegressor", "ModelFileError", "load"]
 __version__ = "0.1.0.dev0"

@@ -170,6 +170,20 @@ class SortedColumns(_Compressed):
         return cls(indptr, row_of, values, X.shape[0])._sort(n_threads)
 
     @classmethod
+    def checked(cls, indptr: Array, row_of: Array, values: Array, n_rows: int) -> SortedColumns:
+        """From arrays of unknown origin, of the right types; compiled loops trust what they are given."""
+        nnz = len(row_of)
+        if len(indptr) < 2 or indptr[0] != 0 or indptr[-1] != nnz or np.any(np.diff(indptr) < 0) or len(values) != nnz:
+            raise ValueError("the columns of the training data do not fit together")
+        if nnz and row_of.max() >= n_rows:
+            raise ValueError("the training data name a row that does not exist")
+        ascending = np.diff(values, prepend=0.0) >= 0
+        ascending[indptr[:-1][np.diff(indptr) > 0]] = True
+        if not (np.all(values > 0) and np.all(np.isfinite(values)) and np.all(ascending)):
+            raise ValueError("the training values are not positive and ascending within each column")
+        return cls(plain(indptr), plain(row_of), plain(values), n_rows)
+
+    @classmethod
     def from_rows(cls, rows: Rows, n_threads: int = 1) -> SortedColumns:
         return cls(*rows.transpose(n_threads), rows.n_rows)._sort(n_threads)
 

@@ -17,6 +17,8 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 from sklearn.utils.validation import check_is_fitted
 
 from histogp._numba.jit import announce_compilation
+from histogp.estimators import model_file
+from histogp.estimators.encoding import Reader, Writer
 from histogp.estimators.validation import number_of_threads, validate_features
 from histogp.kernels import HistogramIntersection, as_kernel, per_dimension, resolve
 from histogp.operators.base import Grid
@@ -131,9 +133,9 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         for name, value in attributes.items():
             setattr(self, name, value)
         self.kernel_ = kernel
-        self._posterior = posterior
-        self.alpha_ = posterior.alpha.view()
-        self.alpha_.flags.writeable = False  # the posterior goes on using it
+        self._install(posterior)
+        self.n_examples_ = operator.n_rows
+        self.n_nonzeros_ = operator.product_cost
         self.n_iter_ = solution.n_iterations
         self.residual_ = solution.residuals
         self.n_products_ = solution.n_products
@@ -145,6 +147,47 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             metadata=metadata,
             reconstruction_attributes=lambda: state(posterior.alpha, posterior.residual),
         )
+
+    def save(self, path: Any, include_training: bool = True) -> None:
+        """Write the fitted model to a file without code, which `histogp.load` reads.
+
+        The file takes the place of an older one as a whole or not at all.
+
+        Parameters
+        ----------
+        path : str or path-like
+            By custom with the ending ``.histogp``.
+        include_training : bool, default=True
+            Whether the training examples go into the file. Without them it is small and the model only
+            predicts, with ``prediction="quantized"``.
+        """
+        check_is_fitted(self)
+        model_file.save(self, path, include_training)
+
+    def _install(self, posterior: Posterior) -> None:
+        self._posterior = posterior
+        alpha = posterior.alpha.view()
+        alpha.flags.writeable = False  # the posterior goes on using it
+        self.alpha_ = alpha[:, 0] if self._has_one_output() else alpha
+
+    def _has_one_output(self) -> bool:
+        """Whether scores have one dimension."""
+        raise NotImplementedError
+
+    def _pack(self, writer: Writer) -> dict[str, Any]:
+        """What prediction needs beside the posterior, for a model file."""
+        raise NotImplementedError
+
+    def _unpack(self, reader: Reader, description: dict[str, Any]) -> int:
+        """The inverse; returns the number of problems."""
+        raise NotImplementedError
+
+    def _pack_targets(self, writer: Writer) -> None:
+        raise NotImplementedError
+
+    def _unpack_targets(self, reader: Reader, n_examples: int) -> Array:
+        """The targets of the problems, (N, M)."""
+        raise NotImplementedError
 
     def _mean(self, X: Any) -> tuple[Array, Any]:
         """Posterior means (n, M) in float64, and the precision of X."""

@@ -11,7 +11,9 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
+from histogp.container import ModelFileError
 from histogp.estimators.base import HistogramGP
+from histogp.estimators.encoding import Reader, Writer
 from histogp.estimators.validation import validate_features, validate_weights
 from histogp.solvers.noise import Noise
 from histogp.storage import Array
@@ -76,6 +78,10 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     n_products_ : int
         Products of the kernel matrix with a vector.
     preconditioner_rank_ : int
+    n_examples_ : int
+        Training examples of positive weight.
+    n_nonzeros_ : int
+        Non-zero features among them.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
@@ -160,18 +166,14 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
                 raise ValueError("class_weight and sample_weight together leave no example with a positive weight.")
             if not kept.all():
                 X, y, codes, weights = X[kept], y[kept], codes[kept], weights[kept]
-            # With two classes there is one problem, and the second class is its positive side.
-            problems = np.arange(len(classes)) if len(classes) > 2 else np.array([1])
-            targets = np.where(codes[:, None] == problems, 1.0, -1.0)
+            targets = _one_against_rest(codes, len(classes))
             self._fit(X, y, weights, self._noise(codes, weights, len(classes)), targets, {"classes_": classes})
-            if len(classes) == 2:
-                self.alpha_ = self.alpha_[:, 0]
         return self
 
     def decision_function(self, X: Any) -> Array:
         """Posterior means of the latent functions: (n,) for two classes, else (n, n_classes)."""
         means, dtype = self._mean(X)
-        return (means[:, 0] if len(self.classes_) == 2 else means).astype(dtype, copy=False)
+        return (means[:, 0] if self._has_one_output() else means).astype(dtype, copy=False)
 
     def predict(self, X: Any) -> Array:
         """The class with the largest posterior mean for each row of X, (n,)."""
@@ -204,7 +206,31 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         bound : float for two classes, else ndarray of shape (n_classes,)
         """
         bounds = self._error_bound(kind)
-        return float(bounds[0]) if len(bounds) == 1 else bounds
+        return float(bounds[0]) if self._has_one_output() else bounds
+
+    def _has_one_output(self) -> bool:
+        return len(self.classes_) == 2
+
+    def _pack(self, writer: Writer) -> dict[str, Any]:
+        return {"classes": writer.labels("classes", self.classes_)}
+
+    def _unpack(self, reader: Reader, description: dict[str, Any]) -> int:
+        self.classes_ = reader.labels("classes", description["classes"])
+        n_classes = len(self.classes_)
+        if n_classes < 2 or not np.array_equal(np.unique(self.classes_), self.classes_):
+            raise ModelFileError("its classes are damaged.")
+        return n_classes if n_classes > 2 else 1
+
+    def _pack_targets(self, writer: Writer) -> None:
+        targets = self._posterior.targets
+        codes = targets[:, 0] > 0 if self._has_one_output() else targets.argmax(axis=1)
+        writer.arrays["codes"] = codes.astype(np.uint32)
+
+    def _unpack_targets(self, reader: Reader, n_examples: int) -> Array:
+        codes = reader.array("codes", np.uint32, (n_examples,))
+        if codes.max() >= len(self.classes_):
+            raise ModelFileError("an example has a class that does not exist.")
+        return _one_against_rest(codes, len(self.classes_))
 
     def _noise(self, codes: Array, weights: Array, n_classes: int) -> Noise:
         sample = self.noise / weights
@@ -228,3 +254,9 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         if not np.all(np.isfinite(per_class)) or per_class.min() < 0:
             raise ValueError(f"class_weight must have finite weights >= 0; got {self.class_weight!r}.")
         return per_class
+
+
+def _one_against_rest(codes: Array, n_classes: int) -> Array:
+    """Targets +1 and -1, (N, M). Two classes make one problem, whose positive side is the second."""
+    problems = np.arange(n_classes) if n_classes > 2 else np.array([1])
+    return np.where(codes[:, None] == problems, 1.0, -1.0)

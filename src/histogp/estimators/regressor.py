@@ -8,7 +8,9 @@ import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.callback import with_callbacks
 
+from histogp.container import ModelFileError
 from histogp.estimators.base import HistogramGP
+from histogp.estimators.encoding import Reader, Writer
 from histogp.estimators.validation import validate_features, validate_weights
 from histogp.solvers.noise import Noise
 from histogp.storage import Array
@@ -66,6 +68,10 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
     n_products_ : int
         Products of the kernel matrix with a vector.
     preconditioner_rank_ : int
+    n_examples_ : int
+        Training examples of positive weight.
+    n_nonzeros_ : int
+        Non-zero features among them.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
@@ -147,15 +153,13 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
             if not kept.all():
                 X, y, weights = X[kept], y[kept], weights[kept]
             # Only float32 data with float32 targets give float32 predictions.
-            target_dtype = np.result_type(y.dtype, np.float32)
+            single = np.result_type(y.dtype, np.float32) == np.float32
             y = np.asarray(y, np.float64)
             shift, scale = self._normalisation(y, weights)
             targets = ((y - shift) / scale).reshape(len(y), -1)
             attributes = {"_shift": shift, "_scale": scale, "_single_output": y.ndim == 1}
-            attributes["_target_dtype"] = target_dtype
+            attributes["_target_dtype"] = np.dtype(np.float32 if single else np.float64)
             self._fit(X, y, weights, Noise(self.noise / weights), targets, attributes)
-            if y.ndim == 1:
-                self.alpha_ = self.alpha_[:, 0]
         return self
 
     def predict(self, X: Any) -> Array:
@@ -191,6 +195,30 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         """
         bounds = self._error_bound(kind) * self._scale
         return float(bounds[0]) if self._single_output else bounds
+
+    def _has_one_output(self) -> bool:
+        return self._single_output
+
+    def _pack(self, writer: Writer) -> dict[str, Any]:
+        writer.arrays["shift"] = np.reshape(self._shift, -1)
+        writer.arrays["scale"] = np.reshape(self._scale, -1)
+        return {"single_output": self._single_output, "dtype": self._target_dtype.name}
+
+    def _unpack(self, reader: Reader, description: dict[str, Any]) -> int:
+        shift = reader.array("shift", np.float64, (None,))
+        scale = reader.array("scale", np.float64, shift.shape, lowest=np.finfo(np.float64).tiny)
+        self._single_output = description["single_output"] is True
+        if description["dtype"] not in ("float32", "float64") or (self._single_output and len(shift) != 1):
+            raise ModelFileError("the description of its targets is damaged.")
+        self._target_dtype = np.dtype(description["dtype"])
+        self._shift, self._scale = (a.reshape(()) if self._single_output else a for a in (shift, scale))
+        return len(shift)
+
+    def _pack_targets(self, writer: Writer) -> None:
+        writer.arrays["targets"] = self._posterior.targets
+
+    def _unpack_targets(self, reader: Reader, n_examples: int) -> Array:
+        return reader.array("targets", np.float64, (n_examples, self._scale.size))
 
     def _normalisation(self, y: Array, weights: Array) -> tuple[Array, Array]:
         if not self.normalize_y:

@@ -1,0 +1,145 @@
+"""Parameters, labels and names of an estimator as JSON and arrays, and back."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from histogp.container import ModelFileError
+from histogp.kernels import Exponential, HistogramIntersection, Power
+from histogp.storage import Array
+
+# What a file may name. Objects of other classes would need their code.
+_OBJECTS = {cls.__name__: cls for cls in (HistogramIntersection, Power, Exponential)}
+
+
+class Writer:
+    """Collects arrays by name while values are turned into JSON."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Array] = {}
+
+    def value(self, name: str, value: Any) -> Any:
+        """A parameter; ``name`` says where it belongs, for arrays and for complaints."""
+        if value is None or isinstance(value, (bool, str)):
+            return value
+        if isinstance(value, Integral):
+            return int(value)
+        if isinstance(value, Real) and math.isfinite(value):
+            return float(value)
+        if type(value) in _OBJECTS.values():
+            parameters = value.get_params(deep=False)
+            encoded = {key: self.value(f"{name}.{key}", parameters[key]) for key in parameters}
+            return {"object": type(value).__name__, "parameters": encoded}
+        if isinstance(value, dict):
+            return {"pairs": [[self.value(name, key), self.value(name, value[key])] for key in value]}
+        if isinstance(value, (list, tuple, np.ndarray)) and np.asarray(value).dtype.kind in "fiu":
+            self.arrays[name] = np.array(value, np.float64)
+            return {"array": name}
+        raise ValueError(
+            f"{name} cannot be saved: a model file holds numbers, texts, arrays of numbers and the kernels of this "
+            f"package, not {value!r}; joblib.dump can save it."
+        )
+
+    def labels(self, name: str, labels: Array) -> dict[str, Any]:
+        """Labels, (n,), with their type."""
+        if labels.dtype.kind in "biuf" and labels.dtype.itemsize <= 8:
+            self.arrays[name] = labels
+            return {"type": "number"}
+        if labels.dtype.kind == "U" or (labels.dtype == object and all(type(label) is str for label in labels)):
+            self.texts(name, labels.tolist())
+            return {"type": "object" if labels.dtype == object else "text"}
+        raise ValueError(
+            f"Labels of type {labels.dtype} cannot be saved in a model file, only numbers, booleans and texts: "
+            "translate them, for instance with LabelEncoder, or use joblib.dump."
+        )
+
+    def texts(self, name: str, texts: list[str]) -> None:
+        """Texts as UTF-8 and where each of them ends."""
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        self.arrays[name] = np.frombuffer(b"".join(encoded), np.uint8)
+        self.arrays[f"{name}.ends"] = np.cumsum([len(text) for text in encoded], dtype=np.int64)
+
+
+class Reader:
+    """The inverse, which believes nothing: each method raises ModelFileError for what `Writer` never writes."""
+
+    def __init__(self, arrays: dict[str, Array]):
+        self._arrays = dict(arrays)
+
+    def array(self, name: str, dtype: Any, shape: tuple[int | None, ...], *, lowest: float = -np.inf) -> Array:
+        """Take an array; None in ``shape`` stands for any length. Numbers are finite and >= ``lowest``."""
+        array = self._arrays.pop(name, None)
+        if array is None:
+            raise ModelFileError(f"the array {name!r} is missing.")
+        fits = len(array.shape) == len(shape) and all(b in (None, a) for a, b in zip(array.shape, shape, strict=True))
+        if not fits or (dtype is not None and array.dtype != dtype):
+            raise ModelFileError(f"the array {name!r} has an unexpected shape or type: {array.shape}, {array.dtype}.")
+        if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
+            raise ModelFileError(f"the array {name!r} has values that are not finite.")
+        if array.size and array.dtype.kind in "iuf" and array.min() < lowest:
+            raise ModelFileError(f"the array {name!r} has values below {lowest:g}.")
+        return array
+
+    def has(self, name: str) -> bool:
+        return name in self._arrays
+
+    def finish(self) -> None:
+        if self._arrays:
+            raise ModelFileError(f"it holds an unknown array {min(self._arrays)!r}.")
+
+    def value(self, value: Any) -> Any:
+        if value is None or isinstance(value, (bool, str, int, float)):
+            return value
+        if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("array"), str):
+            name = value["array"]
+            return self.array(name, np.float64, (None,) * self._arrays.get(name, np.empty(0)).ndim)
+        if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("pairs"), list):
+            pairs = value["pairs"]
+            if all(
+                isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], (str, int, float)) for pair in pairs
+            ):
+                return {key: self.value(entry) for key, entry in pairs}
+        if isinstance(value, dict) and value.keys() == {"object", "parameters"}:
+            return self.object(value)
+        raise ModelFileError("a parameter is damaged.")
+
+    def object(self, value: Any) -> Any:
+        """A kernel or a transform."""
+        cls = _OBJECTS.get(value.get("object")) if isinstance(value.get("object"), str) else None
+        if cls is None or not isinstance(value.get("parameters"), dict):
+            raise ModelFileError("it has a kernel that this version does not know.")
+        parameters = {name: self.value(entry) for name, entry in value["parameters"].items()}
+        if parameters.keys() != cls().get_params(deep=False).keys():
+            raise ModelFileError("the parameters of its kernel are damaged.")
+        return cls(**parameters)
+
+    def labels(self, name: str, description: Any) -> Array:
+        kind = description.get("type") if isinstance(description, dict) and len(description) == 1 else None
+        if kind == "number":
+            return self.array(name, None, (None,))
+        if kind in ("object", "text"):
+            return np.array(self.texts(name), object if kind == "object" else str)
+        raise ModelFileError("its labels are damaged.")
+
+    def texts(self, name: str) -> list[str]:
+        content = self.array(name, np.uint8, (None,)).tobytes()
+        ends = self.array(f"{name}.ends", np.int64, (None,), lowest=0).tolist()
+        if ends != sorted(ends) or (ends[-1] if ends else 0) != len(content):
+            raise ModelFileError(f"the texts {name!r} are damaged.")
+        try:
+            starts = [0, *ends[:-1]]
+            return [content[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends, strict=True)]
+        except UnicodeDecodeError:
+            raise ModelFileError(f"the texts {name!r} are damaged.") from None
+
+
+def integer(document: Any, name: str, lowest: int = 0) -> int:
+    """A whole number in a document."""
+    value = document.get(name)
+    if type(value) is not int or not lowest <= value < 2**53:
+        raise ModelFileError(f"{name!r} is damaged.")
+    return value

@@ -1,0 +1,197 @@
+"""What of a fitted estimator goes into a model file, and how it comes back."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from histogp import container
+from histogp.container import ModelFileError
+from histogp.estimators.encoding import Reader, Writer, integer
+from histogp.estimators.validation import number_of_threads
+from histogp.kernels import HistogramIntersection, resolve
+from histogp.operators.quantized import QuantizedTable
+from histogp.operators.sorted import SortedOperator
+from histogp.posterior.fit import Posterior
+from histogp.posterior.quantized import PredictOnly, QuantizedMean
+from histogp.solvers.noise import Noise
+from histogp.storage import SortedColumns
+
+FORMAT = 1
+_TABLE = ("per_unit", "per_octave", "nodes", "errors", "linear_bounds", "linear_worst")
+_NORMS = ("weight_norms", "weight_bounds")
+
+
+def save(estimator: Any, path: Any, include_training: bool) -> None:
+    """Write a fitted estimator; see `HistogramGP.save`."""
+    writer = Writer()
+    parameters = estimator.get_params(deep=False)
+    document = {
+        "format": FORMAT,
+        "version": importlib.metadata.version("histogp"),
+        "class": type(estimator).__name__,
+        "parameters": {name: writer.value(f"parameter.{name}", parameters[name]) for name in parameters},
+        "kernel": writer.value("kernel", estimator.kernel_),
+        "n_features": estimator.n_features_in_,
+        "has_feature_names": hasattr(estimator, "feature_names_in_"),
+        "n_iterations": int(estimator.n_iter_),
+        "n_products": int(estimator.n_products_),
+        "preconditioner_rank": int(estimator.preconditioner_rank_),
+        "n_examples": estimator.n_examples_,
+        "n_nonzeros": estimator.n_nonzeros_,
+        "includes_training": include_training,
+        "outputs": estimator._pack(writer),
+    }
+    writer.arrays["residual"] = estimator.residual_
+    if document["has_feature_names"]:
+        writer.texts("feature_names", estimator.feature_names_in_.tolist())
+    if include_training:
+        writer.arrays |= _training_arrays(_posterior_with_training(estimator))
+        estimator._pack_targets(writer)
+    else:
+        writer.arrays |= _table_arrays(_quantized(estimator))
+    container.write(path, document, writer.arrays)
+
+
+def restore(document: dict[str, Any], arrays: dict[str, Any], classes: Mapping[str, Any]) -> Any:
+    """The estimator in a file's contents, of one of ``classes`` (by their names)."""
+    version = document.get("format")
+    if type(version) is not int or version < 1:
+        raise ModelFileError("its format version is damaged.")
+    if version > FORMAT:
+        raise ModelFileError(f"its format is {version}, that of a newer histogp; this one reads up to {FORMAT}.")
+    name = document.get("class")
+    cls = classes.get(name) if isinstance(name, str) else None
+    if cls is None:
+        raise ModelFileError(f"it holds a {str(name)[:50]!r}, which this version does not know.")
+    try:
+        return _restore(cls, document, Reader(arrays))
+    except ModelFileError:
+        raise
+    # Contents that were written with a valid checksum but never by `save`.
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ModelFileError(f"{reason.rstrip('.')}.") from None
+
+
+def _restore(cls: Any, document: dict[str, Any], reader: Reader) -> Any:
+    given = document["parameters"]
+    if given.keys() != cls().get_params(deep=False).keys():
+        raise ModelFileError("its parameters are not those of its class.")
+    estimator = cls(**{name: reader.value(given[name]) for name in given})
+    estimator._validate_params()
+    n_features = integer(document, "n_features", 1)
+    kernel = reader.object(document["kernel"])
+    if not isinstance(kernel, HistogramIntersection):
+        raise ModelFileError("its kernel is damaged.")
+    estimator.kernel_ = kernel
+    estimator.n_features_in_ = n_features
+    if document["has_feature_names"] is True:
+        names = reader.texts("feature_names")
+        if len(names) != n_features:
+            raise ModelFileError("it does not have one name for each feature.")
+        estimator.feature_names_in_ = np.array(names, object)
+    for attribute, key in (
+        ("n_iter_", "n_iterations"),
+        ("n_products_", "n_products"),
+        ("preconditioner_rank_", "preconditioner_rank"),
+        ("n_examples_", "n_examples"),
+        ("n_nonzeros_", "n_nonzeros"),
+    ):
+        setattr(estimator, attribute, integer(document, key))
+    estimator.residual_ = reader.array("residual", np.float64, (None,), lowest=0)
+    includes_training = document["includes_training"]
+    if type(includes_training) is not bool:
+        raise ModelFileError("its description is damaged.")
+    n_problems = estimator._unpack(reader, document["outputs"])
+    if len(estimator.residual_) != n_problems or n_problems < 1:
+        raise ModelFileError("its number of problems is damaged.")
+    resolved = resolve(kernel, n_features)
+    if includes_training:
+        estimator._install(_read_training(estimator, resolved, reader, n_problems))
+    else:
+        estimator._posterior = _read_table(estimator, resolved, reader, n_problems)
+    reader.finish()
+    return estimator
+
+
+def _posterior_with_training(estimator: Any) -> Posterior:
+    if isinstance(estimator._posterior, PredictOnly):
+        raise ValueError(
+            "This model was saved without its training examples and can only be saved so again: include_training=False."
+        )
+    return estimator._posterior
+
+
+def _quantized(estimator: Any) -> QuantizedMean:
+    if estimator.prediction == "exact":
+        raise ValueError(
+            "Exact prediction needs the training examples: save them too (include_training=True), or call "
+            'set_params(prediction="quantized") first.'
+        )
+    return estimator._posterior.quantized(estimator._grid())
+
+
+def _training_arrays(posterior: Posterior) -> dict[str, Any]:
+    operator, noise = posterior.operator, posterior.noise
+    if not isinstance(operator, SortedOperator):
+        raise TypeError(f"{type(operator).__name__} has no place in a model file yet.")
+    arrays = {
+        "data.indptr": operator.data.indptr,
+        "data.row_of": operator.data.row_of,
+        "data.values": operator.data.values,
+        "alpha": posterior.alpha,
+        "noise": noise.sample,
+    }
+    if noise.positive is not None and noise.negative is not None:
+        arrays |= {"noise.positive": noise.positive, "noise.negative": noise.negative}
+    return arrays
+
+
+def _read_training(estimator: Any, kernel: Any, reader: Reader, n_problems: int) -> Posterior:
+    n_rows = estimator.n_examples_
+    # First what takes its size from the file: nothing larger is made before it is known to be there.
+    alpha = reader.array("alpha", np.float64, (n_rows, n_problems))
+    if not 1 <= n_rows < 2**32:
+        raise ModelFileError("its number of examples is damaged.")
+    targets = estimator._unpack_targets(reader, n_rows)
+    data = SortedColumns.checked(
+        reader.array("data.indptr", np.int64, (estimator.n_features_in_ + 1,)),
+        reader.array("data.row_of", np.uint32, (None,)),
+        reader.array("data.values", np.float64, (None,)),
+        n_rows,
+    )
+    smallest = np.finfo(np.float64).tiny
+    noise = Noise(reader.array("noise", np.float64, (n_rows,), lowest=smallest))
+    if n_problems > 1 and reader.has("noise.positive"):
+        positive, negative = (
+            reader.array(f"noise.{side}", np.float64, (n_problems,), lowest=smallest)
+            for side in ("positive", "negative")
+        )
+        noise = Noise(noise.sample, targets.argmax(axis=1), positive, negative)
+    operator = SortedOperator(data, kernel, number_of_threads(estimator.n_jobs))
+    return Posterior(operator, noise, alpha, targets, float(estimator.residual_.max()))
+
+
+def _table_arrays(quantized: QuantizedMean) -> dict[str, Any]:
+    arrays = {f"table.{name}": getattr(quantized.table, name) for name in _TABLE}
+    return arrays | {f"table.{name}": getattr(quantized, name) for name in _NORMS}
+
+
+def _read_table(estimator: Any, kernel: Any, reader: Reader, n_problems: int) -> PredictOnly:
+    n_features, grid = estimator.n_features_in_, estimator._grid()
+    n_bins = int(grid.n_bins)
+    shapes = {
+        "nodes": (n_features * (n_bins + 1) + 1, n_problems),
+        **dict.fromkeys(("per_unit", "per_octave", "errors"), (n_features,)),
+        **dict.fromkeys(("linear_bounds", "linear_worst", *_NORMS), (n_problems,)),
+    }
+    arrays = {
+        name: reader.array(f"table.{name}", np.float64, shape, lowest=-np.inf if name == "nodes" else 0)
+        for name, shape in shapes.items()
+    }
+    norms = {name: arrays.pop(name) for name in _NORMS}
+    return PredictOnly(QuantizedMean(QuantizedTable(kernel, n_bins, **arrays), grid, **norms))

@@ -1,0 +1,108 @@
+"""``make fuzz``: load many damaged model files, in processes that are watched for crashes, hangs and memory.
+
+``python tests/fuzz.py [number of files]``. Half of them are damaged as by accident; the other half is forged:
+it has a valid checksum, so that the checks behind it are reached. Whatever loads must also predict.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from mutations import damaged_bytes, forged_contents, packed
+
+import histogp
+from histogp import container
+
+BATCH = 2_500
+SECONDS_A_BATCH = 600
+SLOWEST_SECONDS = 5.0
+MEMORY_ABOVE_START = 200_000_000
+
+
+def main() -> None:
+    n_files = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    totals = np.zeros(3)
+    with tempfile.TemporaryDirectory() as folder:
+        make_models(Path(folder))
+        for seed in range(-(-n_files // BATCH)):
+            count = min(BATCH, n_files - seed * BATCH)
+            command = [sys.executable, __file__, "--batch", str(seed), str(count), folder]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_A_BATCH, check=False)
+            if done.returncode:
+                sys.exit(f"Batch {seed} ended with code {done.returncode}:\n{done.stderr[-3000:]}")
+            refused, loaded, slowest = map(float, done.stdout.split())
+            totals = np.array([totals[0] + refused, totals[1] + loaded, max(totals[2], slowest)])
+            print(f"\r{int(totals[:2].sum()):>7} files", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    refused, loaded = totals[:2].astype(int)
+    print(
+        f"{refused + loaded} damaged files: {refused} refused with a sentence, {loaded} harmless and predicting; "
+        f"no crash, no hang (slowest {totals[2]:.2f} s), never {MEMORY_ABOVE_START / 1e6:.0f} MB more memory"
+    )
+
+
+def make_models(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((40, 5)) * (rng.random((40, 5)) < 0.7)
+    names = np.array(["apple", "pear", "plum"])[X[:, :3].argmax(axis=1)]
+    kernel = histogp.kernels.HistogramIntersection(histogp.kernels.Power(0.5), np.arange(5.0))
+    for k, model in enumerate(
+        [
+            histogp.HistogramGPClassifier(class_weight="balanced-ovr").fit(X, names),
+            histogp.HistogramGPClassifier(kernel, class_weight={0: 1, 1: 2}).fit(X, X[:, 0] > 0.3),
+            histogp.HistogramGPRegressor("hik-exp", normalize_y=True).fit(X, X[:, :2]),
+        ]
+    ):
+        model.save(folder / f"{k}-full.histogp")
+        model.set_params(prediction="quantized", n_bins=4).save(folder / f"{k}-table.histogp", include_training=False)
+
+
+def run_batch(seed: int, count: int, folder: Path) -> None:
+    contents = [path.read_bytes() for path in sorted(folder.glob("?-*.histogp"))]
+    parsed = [container.parse(content) for content in contents]
+    rng = np.random.default_rng(seed)
+    refused = loaded = 0
+    slowest = 0.0
+    test = np.abs(rng.standard_normal((3, 5)))
+    start_memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "damaged.histogp"
+        for k in range(count):
+            which = rng.integers(len(contents))
+            if k % 2:
+                content = damaged_bytes(contents[which], rng)
+            else:
+                content = packed(*forged_contents(*parsed[which], rng), Path(scratch))
+            path.write_bytes(content)
+            start = time.perf_counter()
+            try:
+                model = histogp.load(path)
+            except histogp.ModelFileError:
+                refused += 1
+            else:
+                model.set_params(n_jobs=1)
+                # A forged parameter of prediction is refused like one that a user sets wrongly.
+                with contextlib.suppress(ValueError, TypeError):
+                    model.predict(np.ones((3, model.n_features_in_)) if model.n_features_in_ != 5 else test)
+                loaded += 1
+            slowest = max(slowest, time.perf_counter() - start)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - start_memory
+    assert slowest < SLOWEST_SECONDS, f"one file took {slowest:.1f} s"
+    assert memory < MEMORY_ABOVE_START, f"memory grew by {memory / 1e6:.0f} MB"
+    print(refused, loaded, slowest)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--batch"]:
+        run_batch(int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
+    else:
+        main()
