@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,12 +13,17 @@ from pathlib import Path
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary name beside ``path`` that takes its place when the block ends, and vanishes if it fails."""
+    path = path.resolve()  # so that a link stays one
     if not path.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {str(path.parent)!r}.")
+    if path.exists() and not path.is_file():
+        raise IsADirectoryError(f"{str(path)!r} is not a file that can be replaced.")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         yield temporary
         _sync(temporary)
+        if path.exists():
+            shutil.copymode(path, temporary)
         os.replace(temporary, path)
         _sync(path.parent)
     except BaseException:

@@ -90,6 +90,14 @@ class OperatorSuite:
         close(operator.matmat(V, "single"), K @ V, K.max() * np.abs(V).sum(axis=0), rtol=1e-5)
 
     @given(st.data())
+    def test_the_training_rows_come_back(self, data):
+        X, _, operator = self.case(data)
+        rows = operator.training_rows()
+        back = np.zeros(X.shape)
+        back[np.repeat(np.arange(rows.n_rows), rows.counts), rows.column_of] = rows.values
+        np.testing.assert_array_equal(back, dense(X))
+
+    @given(st.data())
     def test_matrix_diagonal_and_row_sums(self, data):
         X, kernel, operator = self.case(data)
         K = kernel_matrix(X, X, kernel)

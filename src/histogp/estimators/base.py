@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -24,6 +25,7 @@ from histogp.kernels import HistogramIntersection, as_kernel, per_dimension, res
 from histogp.operators.base import Grid
 from histogp.operators.build import build_operator
 from histogp.posterior.fit import Posterior, fit_posterior
+from histogp.posterior.quantized import PredictOnly
 from histogp.solvers.noise import Noise
 from histogp.solvers.solution import Solution
 from histogp.solvers.solve import SolverOptions
@@ -169,6 +171,20 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         alpha = posterior.alpha.view()
         alpha.flags.writeable = False  # the posterior goes on using it
         self.alpha_ = alpha[:, 0] if self._has_one_output() else alpha
+
+    def _training_examples(self) -> tuple[Any, Array, Array]:
+        """X as CSR, y and the weights of the examples that the model keeps."""
+        posterior = self._posterior
+        if isinstance(posterior, PredictOnly):
+            raise ValueError("This model was saved without its training examples.")
+        rows = posterior.operator.training_rows()
+        entries = (rows.values, rows.column_of.astype(np.int64), rows.indptr)
+        X = sparse.csr_array(entries, shape=(rows.n_rows, rows.n_columns))
+        return X, self._labels(posterior.targets), self.noise / posterior.noise.sample
+
+    def _labels(self, targets: Array) -> Array:
+        """What users know of targets (N, M)."""
+        raise NotImplementedError
 
     def _has_one_output(self) -> bool:
         """Whether scores have one dimension."""

@@ -178,8 +178,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     def predict(self, X: Any) -> Array:
         """The class with the largest posterior mean for each row of X, (n,)."""
         scores = self.decision_function(X)
-        winners = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[winners]
+        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
     def quantization_error_bound(self, kind: str = "auto") -> Any:
         """How far quantised scores can be from exact ones, whatever the example.
@@ -211,6 +210,12 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     def _has_one_output(self) -> bool:
         return len(self.classes_) == 2
 
+    def _codes(self, targets: Array) -> Array:
+        return (targets[:, 0] > 0).astype(int) if self._has_one_output() else targets.argmax(axis=1)
+
+    def _labels(self, targets: Array) -> Array:
+        return self.classes_[self._codes(targets)]
+
     def _pack(self, writer: Writer) -> dict[str, Any]:
         return {"classes": writer.labels("classes", self.classes_)}
 
@@ -222,9 +227,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         return n_classes if n_classes > 2 else 1
 
     def _pack_targets(self, writer: Writer) -> None:
-        targets = self._posterior.targets
-        codes = targets[:, 0] > 0 if self._has_one_output() else targets.argmax(axis=1)
-        writer.arrays["codes"] = codes.astype(np.uint32)
+        writer.arrays["codes"] = self._codes(self._posterior.targets).astype(np.uint32)
 
     def _unpack_targets(self, reader: Reader, n_examples: int) -> Array:
         codes = reader.array("codes", np.uint32, (n_examples,))

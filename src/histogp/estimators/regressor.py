@@ -165,9 +165,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
     def predict(self, X: Any) -> Array:
         """Posterior means for each row of X: (n,) or (n, n_outputs)."""
         means, dtype = self._mean(X)
-        if self._single_output:
-            means = means[:, 0]
-        return (means * self._scale + self._shift).astype(np.result_type(dtype, self._target_dtype), copy=False)
+        return self._labels(means).astype(np.result_type(dtype, self._target_dtype), copy=False)
 
     def quantization_error_bound(self, kind: str = "auto") -> Any:
         """How far quantised predictions can be from exact ones, whatever the example.
@@ -198,6 +196,9 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
 
     def _has_one_output(self) -> bool:
         return self._single_output
+
+    def _labels(self, targets: Array) -> Array:
+        return (targets[:, 0] if self._single_output else targets) * self._scale + self._shift
 
     def _pack(self, writer: Writer) -> dict[str, Any]:
         writer.arrays["shift"] = np.reshape(self._shift, -1)

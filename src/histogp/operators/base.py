@@ -87,6 +87,10 @@ class KernelOperator(ABC):
     def block_width(self) -> int:
         """Vectors that a product handles together; fewer cost as much."""
 
+    @abstractmethod
+    def training_rows(self) -> Rows:
+        """The N rows themselves, raw values."""
+
     scale: float
     """The unit of single-precision columns, a power of two: float32 cannot hold features of any magnitude."""
 

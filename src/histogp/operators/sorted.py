@@ -69,6 +69,9 @@ class SortedOperator(KernelOperator):
     def product_cost(self) -> int:
         return len(self.data.row_of)
 
+    def training_rows(self) -> Rows:
+        return self.data.to_rows(self.data.values, self.n_threads)
+
     def matmat(self, vectors: Array, precision: Precision = "double") -> Array:
         dtype = _DTYPES[precision]
         out = np.empty(vectors.shape)

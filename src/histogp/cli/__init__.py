@@ -1,0 +1,1 @@
+"""The command line ``histogp``: fit, predict and evaluate on files."""

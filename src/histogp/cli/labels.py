@@ -1,0 +1,136 @@
+"""Labels: their types, and files of their own."""
+
+from __future__ import annotations
+
+import csv
+import os
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from histogp.cli.errors import DataError
+from histogp.cli.files import ending, readable, text_lines
+from histogp.cli.numpy_source import load_npy, one_column, opened_npz
+from histogp.cli.parquet_file import decoding, open_parquet, plain_labels
+from histogp.cli.wanted import listed
+from histogp.storage import Array
+
+TEXT = (".csv", ".txt")
+# Floats beyond that do not hold every integer.
+LARGEST_EXACT = 2**53
+
+
+def typed(labels: Array) -> Array:
+    """Labels of a classifier: whole numbers as integers, whatever they were in the file; all else as it is.
+
+    Types depend on all labels, so that they must not be given piece by piece.
+    """
+    labels = _plain(labels)
+    missing = np.flatnonzero(_missing(labels))
+    if len(missing):
+        raise DataError(f"The label of row {missing[0] + 1} is missing.")
+    if labels.dtype.kind == "U":
+        return _integers_of_text(labels)
+    if labels.dtype.kind == "f" and np.all((labels == np.rint(labels)) & (np.abs(labels) <= LARGEST_EXACT)):
+        return labels.astype(np.int64)
+    return labels
+
+
+def numeric(labels: Array) -> Array:
+    """Targets of a regression: finite numbers, float64."""
+    labels = _plain(labels)
+    try:
+        values = labels.astype(np.float64)
+    except (ValueError, TypeError):
+        values = np.array([_number(label) for label in labels.tolist()])
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if len(wrong):
+        found = labels[wrong[:1]].tolist()[0]
+        raise DataError(f"The target of row {wrong[0] + 1} is {found!r}, but finite numbers are needed.")
+    return values
+
+
+def read_labels(path: str | os.PathLike[str]) -> Array:
+    """Labels from a file of their own, one a row; `match` takes care of a header."""
+    path = readable(path)
+    kind = ending(path, [*TEXT, ".npy", ".npz", ".parquet"])
+    if kind in TEXT:
+        return _text_labels(path, kind)
+    if kind == ".npy":
+        return one_column(path, load_npy(path))
+    if kind == ".npz":
+        with opened_npz(path) as arrays:
+            keys = ["y"] if "y" in arrays else list(arrays)
+            if len(keys) != 1:
+                raise DataError(f"{path} has neither a key 'y' nor a single array; its keys are {listed(keys)}.")
+            return one_column(path, arrays[keys[0]])
+    file = open_parquet(path)
+    with decoding(path):
+        table = file.read()
+    if table.num_columns != 1:
+        raise DataError(f"{path} must have one column, the labels, but it has {table.num_columns}.")
+    return plain_labels(table.column(0))
+
+
+def match(labels: Array, n_rows: int, path: str | os.PathLike[str]) -> Array:
+    """The labels from ``path`` for as many rows of data; the first line of a text file may be a header."""
+    if len(labels) == n_rows:
+        return labels
+    if len(labels) == n_rows + 1 and Path(path).suffix.lower() in TEXT:
+        return labels[1:]
+    raise DataError(f"{path} has {len(labels)} labels, but the data have {n_rows} rows.")
+
+
+def _plain(labels: Array) -> Array:
+    """The labels as an array of text, numbers or truth values, or of objects among which some are missing."""
+    labels = np.asarray(labels)
+    if labels.dtype.kind == "O":
+        if np.any(_missing(labels)):
+            return labels
+        labels = np.array(labels.tolist())
+    if labels.dtype.kind == "S":
+        return np.char.decode(labels, "utf-8", "replace")
+    if labels.dtype.kind not in "biufU":
+        raise DataError(f"Labels must be numbers or text, but they are of type {labels.dtype}.")
+    return labels
+
+
+def _missing(labels: Array) -> Any:
+    """Which labels are None, NaN or empty."""
+    if labels.dtype.kind == "O":
+        return [label is None or label == "" or label != label for label in labels]
+    return labels == "" if labels.dtype.kind == "U" else labels != labels
+
+
+def _integers_of_text(labels: Array) -> Array:
+    """Integers if each of them is written as Python would; '007' may be a name."""
+    try:
+        integers = labels.astype(np.int64)
+    except (ValueError, OverflowError):
+        return labels
+    return integers if np.array_equal(integers.astype(str), labels) else labels
+
+
+def _number(label: Any) -> float:
+    try:
+        return float(label)
+    except (ValueError, TypeError):
+        return np.nan
+
+
+def _text_labels(path: Path, kind: str) -> Array:
+    if kind == ".txt":
+        labels = [line.rstrip("\r\n") for line in text_lines(path)]
+    else:
+        labels = []
+        reader = csv.reader(text_lines(path))
+        for row in reader:
+            if len(row) > 1:
+                raise DataError(
+                    f"{path}, line {reader.line_num}: one label a line is needed, but {len(row)} cells found."
+                )
+            labels.append("".join(row))
+    n_blank = sum(1 for _ in takewhile(lambda label: not label, reversed(labels)))
+    return np.array(labels[: len(labels) - n_blank], dtype=str)

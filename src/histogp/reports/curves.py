@@ -1,0 +1,110 @@
+"""Measurements behind the charts: learning curves, and quantised against exact prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from histogp.reports.evaluation import best_microseconds
+from histogp.storage import Array
+
+BINS = (10, 25, 50, 100, 200, 400)
+# Rows whose predictions are timed and compared; enough to be steady, few enough to be quick.
+MOST_ROWS = 2000
+# Small training sets are drawn several times, because which examples they hold matters.
+REPEATS = 5
+SMALL = 500
+
+
+@dataclass(frozen=True)
+class Point:
+    """A model of ``n`` examples: its score, and microseconds a prediction takes."""
+
+    n: int
+    score: float
+    fit_seconds: float
+    exact: float
+    quantized: float
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """Quantised against exact scores: the largest differences, bounds of them, and what else matters."""
+
+    n_bins: int
+    linear: float
+    nearest: float
+    worst_case: float
+    by_weights: float
+    agreement: float
+    microseconds: float
+
+
+def sizes_up_to(n: int, at_least: int = 2, points: int = 6) -> list[int]:
+    """Halves of n, down to a few examples."""
+    return sorted({max(n >> k, min(at_least, n)) for k in range(points)})
+
+
+def learning_curve(model: Any, X_test: Any, y_test: Array, sizes: Sequence[int] | None = None) -> Iterator[Point]:
+    """Fit again on random parts of the training examples, smaller ones inside larger ones."""
+    X, y, weights = model._training_examples()
+    sizes = sizes or sizes_up_to(X.shape[0])
+    rng = np.random.default_rng(0)
+    fresh = clone(model).set_params(prediction="exact", verbose=0)
+    if hasattr(model, "classes_") and model.class_weight != "balanced-ovr":
+        fresh.set_params(class_weight=None)  # it is in the weights already
+    few = X_test[:MOST_ROWS]
+    orders = [rng.permutation(X.shape[0]) for _ in range(REPEATS)]
+    for n in sizes:
+        scores = []
+        for order in orders if n < min(SMALL, X.shape[0]) else orders[:1]:
+            part = order[:n]
+            if hasattr(model, "classes_") and len(np.unique(y[part])) < 2:
+                continue
+            start = perf_counter()
+            fresh.set_params(prediction="exact").fit(X[part], y[part], sample_weight=weights[part])
+            seconds = perf_counter() - start
+            scores.append(fresh.set_params(prediction="quantized").score(X_test, y_test))
+        if scores:
+            exact, quantized = (
+                best_microseconds(fresh.set_params(prediction=kind).predict, few) for kind in ("exact", "quantized")
+            )
+            yield Point(n, float(np.mean(scores)), seconds, exact, quantized)
+
+
+def quantization_curve(model: Any, X: Any, bins: Sequence[int] = BINS) -> Iterator[Quantization]:
+    """Compare on at most 2,000 rows, with the model's own tables; its parameters are as before afterwards."""
+    few = X[:MOST_ROWS]
+    before = {name: getattr(model, name) for name in ("prediction", "n_bins", "interpolation")}
+    scores: Callable[[Any], Array] = getattr(model, "decision_function", model.predict)
+
+    def agreement(some: Array, others: Array) -> float:
+        if not hasattr(model, "classes_"):
+            return np.nan
+        some, others = ((v > 0) if v.ndim == 1 else v.argmax(axis=1) for v in (some, others))
+        return float(np.mean(some == others))
+
+    try:
+        model.set_params(prediction="exact")
+        exact = scores(few)
+        for n_bins in bins:
+            model.set_params(prediction="quantized", n_bins=n_bins, interpolation="nearest")
+            nearest = scores(few)
+            model.set_params(interpolation="linear")
+            linear = scores(few)
+            yield Quantization(
+                n_bins,
+                float(np.abs(linear - exact).max()),
+                float(np.abs(nearest - exact).max()),
+                float(np.max(model.quantization_error_bound("worst-case"))),
+                float(np.max(model.quantization_error_bound("linear"))),
+                agreement(linear, exact),
+                best_microseconds(scores, few),
+            )
+    finally:
+        model.set_params(**before)

@@ -1,0 +1,78 @@
+"""How well a model predicts rows whose labels are known, and how fast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.metrics import (
+    accuracy_score,
+    balanced_accuracy_score,
+    mean_absolute_error,
+    r2_score,
+    root_mean_squared_error,
+)
+
+from histogp.storage import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Predictions for n rows with their labels, and scores of them by name.
+
+    margins : (n,) for a classifier, the gap between the two best scores: how sure it is; else None.
+    """
+
+    labels: Array
+    predictions: Array
+    margins: Array | None
+    scores: dict[str, float]
+    microseconds: float
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.labels)
+
+
+def evaluate(model: Any, X: Any, y: Any) -> Evaluation:
+    """Predict ``X`` and compare with ``y``; the time is per row."""
+    y = np.asarray(y)
+    model.predict(X[:2])  # tables are made at the first prediction
+    start = perf_counter()
+    if not is_classifier(model):
+        predictions = model.predict(X)
+        microseconds = 1e6 * (perf_counter() - start) / len(y)
+        scores = {
+            "R2": r2_score(y, predictions) if len(y) > 1 else np.nan,
+            "mean absolute error": mean_absolute_error(y, predictions),
+            "root mean squared error": root_mean_squared_error(y, predictions),
+        }
+        return Evaluation(y, predictions, None, scores, microseconds)
+    decision = model.decision_function(X)
+    microseconds = 1e6 * (perf_counter() - start) / len(y)
+    if decision.ndim == 1:
+        winners, margins = (decision > 0).astype(int), 2 * np.abs(decision)
+    else:
+        winners = decision.argmax(axis=1)
+        best_two = np.partition(decision, -2, axis=1)[:, -2:]
+        margins = best_two[:, 1] - best_two[:, 0]
+    predictions = model.classes_[winners]
+    scores = {"accuracy": accuracy_score(y, predictions)}
+    if np.isin(y, model.classes_).all():
+        scores["balanced accuracy"] = balanced_accuracy_score(y, predictions)
+    return Evaluation(y, predictions, margins, scores, microseconds)
+
+
+def best_microseconds(predict: Callable[[Any], Any], X: Any, repeats: int = 3) -> float:
+    """Time per row, the best of some runs after one that prepares."""
+    predict(X)
+    durations = []
+    for _ in range(repeats):
+        start = perf_counter()
+        predict(X)
+        durations.append(perf_counter() - start)
+    return 1e6 * min(durations) / X.shape[0]
