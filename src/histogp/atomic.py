@@ -6,7 +6,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -27,7 +27,8 @@ def replacing(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
         _sync(path.parent)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
         raise
 
 

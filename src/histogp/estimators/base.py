@@ -208,6 +208,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     def _mean(self, X: Any) -> tuple[Array, Any]:
         """Posterior means (n, M) in float64, and the precision of X."""
         check_is_fitted(self)
+        announce_compilation()
         X = validate_features(self, X, reset=False)
         n_threads = number_of_threads(self.n_jobs)
         rows = Rows.from_array(X, n_threads)

@@ -15,10 +15,10 @@ from histogp.storage import Array
 
 BINS = (10, 25, 50, 100, 200, 400)
 # Rows whose predictions are timed and compared; enough to be steady, few enough to be quick.
-MOST_ROWS = 2000
+MOST_ROWS = 5000
 # Small training sets are drawn several times, because which examples they hold matters.
 REPEATS = 5
-SMALL = 500
+SMALL = 1000
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def learning_curve(model: Any, X_test: Any, y_test: Array, sizes: Sequence[int] 
 
 
 def quantization_curve(model: Any, X: Any, bins: Sequence[int] = BINS) -> Iterator[Quantization]:
-    """Compare on at most 2,000 rows, with the model's own tables; its parameters are as before afterwards."""
+    """Compare on some thousand rows at most, with the model's own tables; its parameters are as before afterwards."""
     few = X[:MOST_ROWS]
     before = {name: getattr(model, name) for name in ("prediction", "n_bins", "interpolation")}
     scores: Callable[[Any], Array] = getattr(model, "decision_function", model.predict)

@@ -1,0 +1,52 @@
+"""What people see while they wait: on a terminal only, so that pipes and logs stay clean."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+
+@contextmanager
+def progress(title: str, total: int | None = None) -> Iterator[Callable[..., None]]:
+    """Yield ``advance(n, title=None)``; a bar if the total is known, a spinner if not, nothing in a pipe."""
+    console = Console(stderr=True)
+    columns: list[Any] = [SpinnerColumn(), TextColumn("{task.description}")]
+    if total is not None:
+        columns += [BarColumn(), MofNCompleteColumn()]
+    with Progress(
+        *columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(title, total=total)
+
+        def advance(n: int = 0, title: str | None = None) -> None:
+            bar.update(task, advance=n, description=title)
+
+        yield advance
+
+
+class Iterations:
+    """A scikit-learn callback that shows the iterations of a fit."""
+
+    def __init__(self, advance: Callable[..., None], title: str):
+        self._advance, self._title, self._n = advance, title, 0
+
+    def setup(self, estimator: Any, context: Any) -> None: ...
+
+    def teardown(self, estimator: Any, context: Any) -> None: ...
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None: ...
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
+        if context.task_name == "iteration":
+            self._n += 1
+            self._advance(title=f"{self._title}, iteration {self._n}")
+
+
+def say(text: str) -> None:
+    """A result, on standard output."""
+    print(text, file=sys.stdout)

@@ -1,0 +1,68 @@
+"""``histogp demo``: learn scikit-learn's digits and write a report; nothing is downloaded."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+from histogp.cli.console import progress, say
+from histogp.cli.data import add_command as new_command
+from histogp.cli.evaluate import write_page
+from histogp.datasets import make_bags_of_words
+from histogp.estimators.classifier import HistogramGPClassifier
+from histogp.reports.curves import Point, learning_curve
+from histogp.reports.report import report
+
+EXAMPLES = """
+histogp demo
+histogp demo -o digits.html
+"""
+SIZES = (500, 2_000, 8_000, 32_000)
+N_TEST = 5_000
+
+
+def add_command(commands: Any) -> None:
+    parser = new_command(commands, "demo", "learn to read digits, and write a report to look at", EXAMPLES)
+    parser.add_argument(
+        "-o", "--output", metavar="HTML", default="histogp-demo.html", help="default: histogp-demo.html"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Learn, evaluate, report."""
+    # Eight by eight counts of ink: each image is a histogram as it is.
+    X_train, X_test, y_train, y_test = train_test_split(*load_digits(return_X_y=True), random_state=0)
+    with progress("compiling, once") as advance:
+        HistogramGPClassifier().fit(X_train[:50], y_train[:50]).predict(X_test)
+        advance(title="learning digits")
+        start = perf_counter()
+        model = HistogramGPClassifier(noise=100.0).fit(X_train, y_train)
+        seconds = perf_counter() - start
+        advance(title="timing predictions on bags of words")
+        page, evaluation = report(
+            model,
+            X_test,
+            y_test,
+            title="Reading handwritten digits",
+            image_shape=(8, 8),
+            speed=list(prediction_times()),
+            say=lambda stage: advance(title=stage),
+        )
+        write_page(options.output, page)
+    say(f"{model.n_examples_:,} digits learnt in {1e3 * seconds:.0f} ms")
+    say(f"{evaluation.n_rows} others read with an accuracy of {evaluation.scores['accuracy']:.3f}")
+    say(f"The report is in {Path(options.output).resolve()}: open it in a browser.")
+
+
+def prediction_times() -> Iterator[Point]:
+    """Exact and quantised prediction for growing numbers of synthetic bags of words."""
+    X, y = make_bags_of_words(max(SIZES) + N_TEST, random_state=0)
+    model = HistogramGPClassifier(random_state=0).fit(X[: max(SIZES)], y[: max(SIZES)])
+    yield from learning_curve(model, X[-N_TEST:], y[-N_TEST:], SIZES)

@@ -1,0 +1,88 @@
+"""``histogp evaluate``: how good a model is on labelled rows."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import is_classifier
+
+from histogp.atomic import replacing
+from histogp.cli.console import progress, say
+from histogp.cli.data import add_command as new_command
+from histogp.cli.data import add_data, read_data
+from histogp.cli.errors import DataError
+from histogp.cli.predict import add_prediction, load_model
+from histogp.reports.evaluation import evaluate
+from histogp.reports.report import report
+from histogp.storage import Array
+
+EXAMPLES = """
+histogp evaluate model.histogp test.csv --label species
+histogp evaluate model.histogp X_test.npy --labels y_test.npy --report report.html --image-shape 28x28
+"""
+
+
+def add_command(commands: Any) -> None:
+    parser = new_command(commands, "evaluate", "measure a model on labelled rows", EXAMPLES)
+    parser.add_argument("model", metavar="MODEL", help="a file that histogp fit wrote")
+    add_data(parser, labels=True)
+    parser.add_argument("--report", metavar="HTML", help="also write a page with charts, which needs no network")
+    parser.add_argument("--image-shape", metavar="HxW", type=_shape, help="rows are grey-level images, for the report")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    add_prediction(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print scores and, if asked, write the report."""
+    model = load_model(options)
+    task = "classification" if is_classifier(model) else "regression"
+    with progress(f"reading {options.data}") as advance:
+        X, y, _ = read_data(options, task, model)
+        # Names were matched when the columns were chosen.
+        vars(model).pop("feature_names_in_", None)
+        y = _like_the_classes(y, model)
+        if options.report is None:
+            advance(title="evaluating")
+            evaluation = evaluate(model, X, y)
+        else:
+            if (
+                options.image_shape is not None
+                and options.image_shape[0] * options.image_shape[1] != model.n_features_in_
+            ):
+                height, width = options.image_shape
+                raise DataError(f"Images of {height} x {width} pixels do not have {model.n_features_in_} features.")
+            title = f"{Path(options.model).stem} on {Path(options.data).name}"
+            page, evaluation = report(
+                model, X, y, title=title, image_shape=options.image_shape, say=lambda stage: advance(title=stage)
+            )
+            write_page(options.report, page)
+    results = {"rows": evaluation.n_rows, **evaluation.scores, "microseconds a row": evaluation.microseconds}
+    if options.json:
+        say(json.dumps(results))
+        return
+    for name, value in results.items():
+        say(f"{name:<24} {value:,.4f}" if isinstance(value, float) else f"{name:<24} {value:,}")
+
+
+def write_page(path: str, page: str) -> None:
+    """Write a report as a whole or not at all."""
+    with replacing(Path(path)) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+
+
+def _like_the_classes(y: Array, model: Any) -> Array:
+    """Labels that all happen to be numbers are texts to a model that has learnt texts."""
+    if is_classifier(model) and model.classes_.dtype.kind in "UO":
+        return y.astype(str)
+    return y
+
+
+def _shape(text: str) -> tuple[int, int]:
+    height, _, width = text.lower().partition("x")
+    if not (height.isdecimal() and width.isdecimal() and int(height) and int(width)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a height and a width such as 28x28")
+    return int(height), int(width)

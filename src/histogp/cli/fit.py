@@ -1,0 +1,112 @@
+"""``histogp fit``: learn from a file, write a model."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from histogp.cli.console import Iterations, progress, say
+from histogp.cli.data import add_command as new_command
+from histogp.cli.data import add_data, read_data
+from histogp.cli.errors import DataError
+from histogp.estimators.classifier import HistogramGPClassifier
+from histogp.estimators.regressor import HistogramGPRegressor
+from histogp.kernels import as_kernel
+
+EXAMPLES = """
+histogp fit train.csv --label species -o model.histogp
+histogp fit counts.svmlight --kernel hik-poly --noise 1 -o model.histogp
+histogp fit X.npy --labels y.npy --prediction quantized --predict-only -o small.histogp
+histogp fit houses.parquet --label price --task regression --ignore id -o model.histogp
+"""
+
+
+def add_command(commands: Any) -> None:
+    parser = new_command(commands, "fit", "learn from labelled rows and write a model file", EXAMPLES)
+    add_data(parser, labels=True)
+    parser.add_argument("-o", "--output", metavar="MODEL", required=True, help="the model file to write")
+    parser.add_argument(
+        "--task", choices=["classification", "regression"], default="classification", help="default: classification"
+    )
+    parser.add_argument("--kernel", choices=["hik", "hik-poly", "hik-exp"], default="hik", help="default: hik")
+    parser.add_argument("--eta", type=float, help="the kernel's exponent (hik-poly) or growth (hik-exp)")
+    parser.add_argument(
+        "--noise", type=float, default=0.1, help="noise variance, in units of a row's sum; default: 0.1"
+    )
+    parser.add_argument("--class-weight", choices=["balanced", "balanced-ovr"], help="for unequal classes")
+    parser.add_argument("--solver", choices=["auto", "cg", "cholesky"], default="auto", help="default: auto")
+    parser.add_argument("--tol", type=float, default=1e-2, help="relative residual of the solver; default: 0.01")
+    parser.add_argument(
+        "--prediction", choices=["exact", "quantized"], default="exact", help="how the model predicts; default: exact"
+    )
+    parser.add_argument("--n-bins", type=int, default=100, help="bins of quantised prediction; default: 100")
+    parser.add_argument(
+        "--predict-only",
+        action="store_true",
+        help="leave the training rows out of the file; needs --prediction quantized",
+    )
+    parser.add_argument("--jobs", type=int, help="threads; default: all")
+    parser.add_argument("--seed", type=int, default=0, help="of the preconditioner; default: 0")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Learn and write the model; nothing is written if anything fails."""
+    model = _model(options)
+    if options.predict_only and options.prediction != "quantized":
+        raise DataError("--predict-only needs --prediction quantized: exact prediction reads the training rows.")
+    with progress(f"reading {options.data}") as advance:
+        X, y, names = read_data(options, options.task)
+        title = f"learning from {X.shape[0]:,} rows"
+        advance(title=title)
+        start = perf_counter()
+        model.set_callbacks(Iterations(advance, title))
+        _fit(model, X, y, names, options.task)
+        seconds = perf_counter() - start
+        model.set_callbacks()
+        advance(title=f"writing {options.output}")
+        model.save(options.output, include_training=not options.predict_only)
+    kind = f"{len(model.classes_)} classes" if options.task == "classification" else "regression"
+    say(
+        f"{options.output}: {model.n_examples_:,} rows, {model.n_features_in_:,} features, {kind}; learnt in "
+        f"{seconds:.2f} s ({model.n_iter_} iterations), {os.path.getsize(options.output) / 1e6:.1f} MB"
+    )
+
+
+def _model(options: argparse.Namespace) -> Any:
+    kernel = as_kernel(options.kernel)
+    if options.eta is not None:
+        if kernel.transform is None:
+            raise DataError("--eta needs --kernel hik-poly or hik-exp.")
+        kernel.set_params(transform__eta=options.eta)
+    parameters = {
+        "noise": options.noise,
+        "solver": options.solver,
+        "tol": options.tol,
+        "prediction": options.prediction,
+        "n_bins": options.n_bins,
+        "n_jobs": options.jobs,
+        "random_state": options.seed,
+    }
+    if options.task == "regression":
+        if options.class_weight:
+            raise DataError("--class-weight is for classification.")
+        return HistogramGPRegressor(kernel, normalize_y=True, **parameters)
+    return HistogramGPClassifier(kernel, class_weight=options.class_weight, **parameters)
+
+
+def _fit(model: Any, X: Any, y: Any, names: list[str] | None, task: str) -> None:
+    try:
+        model.fit(X, y)
+    except ValueError as error:
+        if "Unknown label type" in str(error) and task == "classification":
+            raise DataError(
+                "The labels are real numbers; if they are targets of a regression, use --task regression."
+            ) from None
+        raise
+    if names is not None:
+        model.feature_names_in_ = np.array(names, object)

@@ -1,0 +1,68 @@
+"""``histogp``: the command line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+import histogp
+from histogp.cli import demo, evaluate, fit, inspect, predict
+
+EXAMPLES = """examples:
+  histogp demo
+  histogp fit train.csv --label species -o model.histogp
+  histogp predict model.histogp new.parquet -o predictions.csv
+  histogp evaluate model.histogp test.csv --label species --report report.html
+  histogp inspect model.histogp
+"""
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code: 2 for bad input, with one sentence on standard error."""
+    options = parser().parse_args(arguments)
+    try:
+        options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; Python would complain when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        print("histogp: interrupted; nothing was written.", file=sys.stderr)
+        return INTERRUPTED
+    except (ValueError, TypeError, OSError, MemoryError) as error:
+        print(f"histogp: {_sentence(error)}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    top = argparse.ArgumentParser(
+        prog="histogp",
+        description="Gaussian processes on histogram-like data: any features >= 0.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"histogp {histogp.__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for module in (demo, fit, predict, evaluate, inspect):
+        module.add_command(commands)
+    return top
+
+
+def _sentence(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory. {text}".strip()
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror.lower()}." if error.filename else f"{error.strerror.lower()}."
+    return text or type(error).__name__
+
+
+if __name__ == "__main__":
+    sys.exit(main())

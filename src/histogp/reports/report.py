@@ -1,0 +1,220 @@
+"""The report: from a model and labelled rows to one page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import is_classifier
+from sklearn.metrics import confusion_matrix
+
+from histogp.posterior.quantized import PredictOnly
+from histogp.reports import charts, pictures
+from histogp.reports.charts import Series
+from histogp.reports.curves import Point, Quantization, learning_curve, quantization_curve
+from histogp.reports.evaluation import Evaluation, evaluate
+from histogp.reports.page import Section, render
+from histogp.storage import Array
+
+MOST_PICTURES = 12
+SPELLED = {"exact": "exact", "quantized": "quantised"}
+
+
+def report(
+    model: Any,
+    X: Any,
+    y: Array,
+    *,
+    title: str,
+    image_shape: tuple[int, int] | None = None,
+    speed: Sequence[Point] | None = None,
+    say: Callable[[str], None] = lambda stage: None,
+) -> tuple[str, Evaluation]:
+    """The page for a fitted model and test rows, and the evaluation that it shows.
+
+    image_shape : rows are grey-level images of this height and width
+    speed : times of prediction against N, if they are not to come from the learning curve
+    say : told what happens next
+    """
+    say("evaluating")
+    evaluation = evaluate(model, X, y)
+    sections = []
+    bins: list[Quantization] = []
+    if is_classifier(model):
+        sections.append(_confusion(model, evaluation))
+    elif evaluation.labels.ndim == 1:
+        chart = charts.scatter_chart(evaluation.labels, evaluation.predictions, title="Prediction against truth")
+        sections.append(Section("How close it comes", "On the diagonal a prediction is perfect.", chart))
+    if evaluation.labels.ndim == 1:
+        sections.append(_hardest(evaluation, X, image_shape))
+    if isinstance(model._posterior, PredictOnly):
+        text = "The model was saved without its training examples, so that it cannot learn again from fewer of them."
+        sections.append(Section("What more data would bring", text, ""))
+    else:
+        points = []
+        for point in learning_curve(model, X, y):
+            points.append(point)
+            say(f"learning curve: {point.n:,} examples")
+        sections.append(_learning(model, points))
+        for quantization in quantization_curve(model, X):
+            bins.append(quantization)
+            say(f"quantised prediction: {quantization.n_bins} bins")
+        sections += [_quantization(bins, points[-1] if points else None), _speed(speed or points, speed is not None)]
+    subtitle = (
+        f"{type(model).__name__} with {model.n_examples_:,} training examples of {model.n_features_in_:,} features, "
+        f"evaluated on {evaluation.n_rows:,} others."
+    )
+    footer = "Made by histogp: exact Gaussian processes for histogram-like data."
+    sections.insert(0, _summary(model, evaluation, bins))
+    return render(title=title, subtitle=subtitle, sections=sections, footer=footer), evaluation
+
+
+def _summary(model: Any, evaluation: Evaluation, bins: Sequence[Quantization]) -> Section:
+    name, score = next(iter(evaluation.scores.items()))
+    figures = [
+        (f"{score:.1%}" if name == "accuracy" else f"{score:.3f}", name),
+        (f"{model.n_examples_:,}", "training examples, all of them used"),
+    ]
+    if evaluation.margins is not None and _errors_found(evaluation) is not None:
+        figures.append((f"{_errors_found(evaluation):.0%}", "of its errors in the tenth it is least sure of"))
+    figures.append((_microseconds(evaluation.microseconds), f"a prediction, {SPELLED[model.prediction]}"))
+    usual = [point for point in bins if point.n_bins == 100]
+    if model.prediction == "exact" and usual:
+        figures.append((_microseconds(usual[0].microseconds), "a prediction, quantised"))
+    others = [[key, f"{value:.4f}"] for key, value in evaluation.scores.items()]
+    facts = [["kernel", " ".join(repr(model.kernel_).split())], ["noise", f"{model.noise:g}"]]
+    text = "A Gaussian process that is solved, not approximated, in memory linear in the data."
+    body = charts.key_figures(figures) + charts.data_table(["", ""], others + facts)
+    return Section("At a glance", text, body)
+
+
+def _confusion(model: Any, evaluation: Evaluation) -> Section:
+    labels = [str(label) for label in np.unique(np.concatenate([model.classes_, evaluation.labels]))]
+    matrix = confusion_matrix(evaluation.labels.astype(str), evaluation.predictions.astype(str), labels=labels)
+    errors = matrix - np.diag(matrix.diagonal())
+    text = "No test row was taken for another class."
+    if errors.any():
+        truth, said = np.unravel_index(errors.argmax(), errors.shape)
+        times = f"{errors.max()} time{'s' * (errors.max() > 1)}"
+        text = f"The most frequent error: {labels[truth]} taken for {labels[said]}, {times}."
+    return Section("What is taken for what", text, charts.confusion_table(matrix, labels))
+
+
+def _hardest(evaluation: Evaluation, X: Any, image_shape: tuple[int, int] | None) -> Section:
+    if evaluation.margins is None:
+        errors = np.abs(evaluation.predictions - evaluation.labels)
+        hardest = np.argsort(-errors, kind="stable")[:MOST_PICTURES]
+        captions = [
+            (f"{evaluation.predictions[i]:.4g}", f"in truth {evaluation.labels[i]:.4g}", False) for i in hardest
+        ]
+        title, text = "Where it is furthest off", "The test rows with the largest errors."
+    else:
+        hardest = np.argsort(evaluation.margins, kind="stable")[:MOST_PICTURES]
+        captions = []
+        for i in hardest:
+            wrong = evaluation.predictions[i] != evaluation.labels[i]
+            detail = f"gap {evaluation.margins[i]:.3f}" + (f", but it is {evaluation.labels[i]}" if wrong else "")
+            captions.append((f"{evaluation.predictions[i]}?", detail, bool(wrong)))
+        title = "What it is least sure of"
+        text = (
+            "The test rows with the smallest gap between the two best scores. A model that knows what it does not know "
+            "puts its errors here, where a person can look at them."
+        )
+        found = _errors_found(evaluation)
+        if found is not None:
+            text += f" Here the least certain tenth holds {found:.0%} of all errors."
+    rows = X[hardest].toarray() if sparse.issparse(X) else np.asarray(X)[hardest]
+    cards = []
+    for row, (heading, detail, wrong) in zip(rows, captions, strict=True):
+        label = f"{heading} {detail}"
+        if image_shape is None:
+            picture = pictures.histogram(row, label=label)
+        else:
+            picture = pictures.image(row.reshape(image_shape), label=label)
+        cards.append(pictures.card(picture, title=heading, detail=detail, wrong=wrong))
+    return Section(title, text, pictures.gallery(cards))
+
+
+def _errors_found(evaluation: Evaluation) -> float | None:
+    """The share of all errors that are among the least certain tenth of the rows."""
+    assert evaluation.margins is not None
+    wrong = evaluation.predictions != evaluation.labels
+    unsure = np.argsort(evaluation.margins)[: evaluation.n_rows // 10]
+    return float(wrong[unsure].sum() / wrong.sum()) if wrong.any() and len(unsure) else None
+
+
+def _learning(model: Any, points: Sequence[Point]) -> Section:
+    score = "accuracy" if is_classifier(model) else "R2"
+    text = "The same model from fewer examples, drawn at random."
+    if len(points) > 1:
+        last, before = points[-1], points[-2]
+        text += (
+            f" The last doubling, from {before.n:,} to {last.n:,} examples, changed the {score} from "
+            f"{before.score:.3f} to {last.score:.3f}: where the curve still rises, labels are worth their price."
+        )
+    series = [Series(score, [point.n for point in points], [point.score for point in points])]
+    chart = charts.line_chart(
+        series,
+        x_label="training examples",
+        y_label=score,
+        log_x=True,
+        title=f"{score.capitalize()} against training examples",
+    )
+    return Section("What more data would bring", text, chart)
+
+
+def _quantization(bins: Sequence[Quantization], exact: Point | None) -> Section:
+    n = [point.n_bins for point in bins]
+    series = [
+        Series("interpolated", n, [point.linear for point in bins]),
+        Series("nearest node of a uniform grid", n, [point.nearest for point in bins]),
+        Series("bound: worst case of all inputs", n, [point.worst_case for point in bins], dashed=True),
+        Series("bound: by weights in a bin", n, [point.by_weights for point in bins], dashed=True),
+    ]
+    chart = charts.line_chart(
+        series, x_label="bins a dimension", y_label="largest error", log_x=True, log_y=True, title="Error of a score"
+    )
+    header = ["bins", "largest error", "worst case", "same label", "time"]
+    rows = [
+        [
+            str(point.n_bins),
+            f"{point.linear:.2g}",
+            f"{point.worst_case:.2g}",
+            "" if np.isnan(point.agreement) else f"{point.agreement:.2%}",
+            _microseconds(point.microseconds),
+        ]
+        for point in bins
+    ]
+    text = (
+        "Scores can be read from a table instead of being searched, in time that does not depend on the number of "
+        "training examples. The bound of the error holds for every possible input, not only for those measured."
+    )
+    if exact is not None:
+        rows.append(["exact", "0", "0", "100.00%" if rows[0][3] else "", _microseconds(exact.exact)])
+    return Section("Exact or quantised", text, chart + charts.data_table(header, rows))
+
+
+def _speed(points: Sequence[Point], elsewhere: bool) -> Section:
+    n = [point.n for point in points]
+    series = [
+        Series("exact", n, [point.exact for point in points]),
+        Series("quantised", n, [point.quantized for point in points]),
+    ]
+    chart = charts.line_chart(
+        series,
+        x_label="training examples",
+        y_label="microseconds",
+        log_x=True,
+        log_y=True,
+        title="Time of one prediction in a batch",
+    )
+    text = "Exact prediction searches sorted columns, in the logarithm of N. Quantised prediction does not know N."
+    if elsewhere:
+        text += " Measured on synthetic bags of words, 1,000 sparse features, because these can be made in any number."
+    return Section("Prediction time against N", text, chart)
+
+
+def _microseconds(value: float) -> str:
+    return f"{value:.2f} µs" if value < 10 else f"{value:,.0f} µs"
