@@ -10,7 +10,7 @@ RUN = .venv/bin/python
 .PHONY: demo test lint types unit wheel bench fuzz clean
 
 demo: .venv/installed
-	$(RUN) examples/digits.py
+	.venv/bin/histogp demo
 
 test: lint types unit wheel
 

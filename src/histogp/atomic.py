@@ -13,11 +13,7 @@ from pathlib import Path
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary name beside ``path`` that takes its place when the block ends, and vanishes if it fails."""
-    path = path.resolve()  # so that a link stays one
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"There is no folder {str(path.parent)!r}.")
-    if path.exists() and not path.is_file():
-        raise IsADirectoryError(f"{str(path)!r} is not a file that can be replaced.")
+    path = replaceable(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         yield temporary
@@ -30,6 +26,16 @@ def replacing(path: Path) -> Iterator[Path]:
         with suppress(OSError):
             temporary.unlink()
         raise
+
+
+def replaceable(path: Path) -> Path:
+    """Where a file of that name is or would be; an OSError if there can be none. Good to know before long work."""
+    path = path.resolve()  # so that a link stays one
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {str(path.parent)!r}.")
+    if path.exists() and not path.is_file():
+        raise IsADirectoryError(f"{str(path)!r} is not a file that can be replaced.")
+    return path
 
 
 def _sync(path: Path) -> None:

@@ -108,9 +108,7 @@ class TestFiles:
             quote = '"' if path.suffix == ".csv" else ""
             text(path, "".join(f"{quote}{label}{quote}\n" for label in labels))
         found = read_labels(path)
-        same(
-            typed(found), labels if path.suffix not in (".csv", ".txt") or labels[0] != 0.5 else list(map(str, labels))
-        )
+        same(typed(found), labels)
         if array.dtype.kind != "U":
             np.testing.assert_array_equal(numeric(found), labels)
 
@@ -161,3 +159,9 @@ class TestFiles:
         monkeypatch.setitem(sys.modules, "pyarrow", None)
         monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
         self.refuses(tmp_path / "y.parquet", r"pip install 'histogp\[parquet\]'")
+
+
+def test_text_with_fractions_is_real_numbers_which_classifiers_refuse():
+    assert typed(np.array(["0.5", "1", "2e3"])).dtype == np.float64
+    for names in (["1.0", "2.0"], ["007", "010"], ["nan", "1.5"], ["a", "1.5"]):
+        np.testing.assert_array_equal(typed(np.array(names)), names)

@@ -183,7 +183,7 @@ class TestReplacing:
             with pytest.raises(DataError, match=sentence):
                 write(path, {"x": np.arange(1)})
         (tmp_path / "folder.csv").mkdir()
-        with pytest.raises(DataError, match=r"folder\.csv is not a file that can be replaced\.$"):
+        with pytest.raises(DataError, match=r"folder\.csv' is not a file that can be replaced\.$"):
             write(tmp_path / "folder.csv", {"x": np.arange(1)})
         assert os.listdir(tmp_path) == ["folder.csv"]
 

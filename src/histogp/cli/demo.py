@@ -11,6 +11,7 @@ from typing import Any
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
+from histogp.atomic import replaceable
 from histogp.cli.console import progress, say
 from histogp.cli.data import add_command as new_command
 from histogp.cli.evaluate import write_page
@@ -37,6 +38,7 @@ def add_command(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Learn, evaluate, report."""
+    replaceable(Path(options.output))
     # Eight by eight counts of ink: each image is a histogram as it is.
     X_train, X_test, y_train, y_test = train_test_split(*load_digits(return_X_y=True), random_state=0)
     with progress("compiling, once") as advance:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sklearn.base import is_classifier
 
-from histogp.atomic import replacing
+from histogp.atomic import replaceable, replacing
 from histogp.cli.console import progress, say
 from histogp.cli.data import add_command as new_command
 from histogp.cli.data import add_data, read_data
@@ -39,6 +39,8 @@ def add_command(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print scores and, if asked, write the report."""
     model = load_model(options)
+    if options.report is not None:
+        replaceable(Path(options.report))
     task = "classification" if is_classifier(model) else "regression"
     with progress(f"reading {options.data}") as advance:
         X, y, _ = read_data(options, task, model)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from histogp.atomic import replaceable
 from histogp.cli.console import Iterations, progress, say
 from histogp.cli.data import add_command as new_command
 from histogp.cli.data import add_data, read_data
@@ -59,6 +61,7 @@ def run(options: argparse.Namespace) -> None:
     model = _model(options)
     if options.predict_only and options.prediction != "quantized":
         raise DataError("--predict-only needs --prediction quantized: exact prediction reads the training rows.")
+    replaceable(Path(options.output))
     with progress(f"reading {options.data}") as advance:
         X, y, names = read_data(options, options.task)
         title = f"learning from {X.shape[0]:,} rows"

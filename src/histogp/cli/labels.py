@@ -32,7 +32,7 @@ def typed(labels: Array) -> Array:
     if len(missing):
         raise DataError(f"The label of row {missing[0] + 1} is missing.")
     if labels.dtype.kind == "U":
-        return _integers_of_text(labels)
+        return _numbers_of_text(labels)
     if labels.dtype.kind == "f" and np.all((labels == np.rint(labels)) & (np.abs(labels) <= LARGEST_EXACT)):
         return labels.astype(np.int64)
     return labels
@@ -104,8 +104,14 @@ def _missing(labels: Array) -> Any:
     return labels == "" if labels.dtype.kind == "U" else labels != labels
 
 
-def _integers_of_text(labels: Array) -> Array:
-    """Integers if each of them is written as Python would; '007' may be a name."""
+def _numbers_of_text(labels: Array) -> Array:
+    """Integers if each is written as Python would ('007' may be a name), real numbers if some have a fraction."""
+    try:
+        numbers = labels.astype(np.float64)
+    except ValueError:
+        return labels
+    if np.all(np.isfinite(numbers)) and np.any(numbers != np.rint(numbers)):
+        return numbers
     try:
         integers = labels.astype(np.int64)
     except (ValueError, OverflowError):

@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("histogp: interrupted; nothing was written.", file=sys.stderr)
         return INTERRUPTED
-    except (ValueError, TypeError, OSError, MemoryError) as error:
+    except (ValueError, OSError, MemoryError) as error:
         print(f"histogp: {_sentence(error)}", file=sys.stderr)
         return 2
     return 0

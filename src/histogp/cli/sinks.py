@@ -40,7 +40,9 @@ def open_sink(path: str | os.PathLike[str] | None, columns: Sequence[str]) -> It
     The file appears when all is written: if anything fails before, an older one stays as it was.
     """
     if path is None or path == STDOUT:
-        yield _csv_sink(sys.stdout.write, columns)
+        printed = _csv_sink(sys.stdout.write, columns)
+        yield printed
+        printed.finish()
         sys.stdout.flush()
         return
     path = Path(path)
@@ -63,12 +65,18 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 class _TextSink:
     """Rows as text: cells column by column, which is much faster than row by row, then lines."""
 
-    def __init__(self, write: Callable[[str], Any], columns: Sequence[str], cells: Cells, line: Line):
-        self._write, self._columns, self._cells, self._line = write, columns, cells, line
+    def __init__(self, write: Callable[[str], Any], columns: Sequence[str], cells: Cells, line: Line, header: str):
+        self._write, self._columns, self._cells, self._line, self._header = write, columns, cells, line, header
 
     def write(self, columns: Mapping[str, Array]) -> None:
+        self.finish()
         cells = [self._cells(np.asarray(columns[name])) for name in self._columns]
         self._write("".join(map(self._line, zip(*cells, strict=True))))
+
+    def finish(self) -> None:
+        """Write the header if no row has brought it along: before the first row nothing is known to go well."""
+        self._write(self._header)
+        self._header = ""
 
 
 class _ParquetSink:
@@ -112,20 +120,22 @@ class _ParquetSink:
 
 
 def _csv_sink(write: Callable[[str], Any], columns: Sequence[str]) -> _TextSink:
-    write(_csv_line(tuple(map(_csv_text, columns))))
-    return _TextSink(write, columns, lambda column: _cells(column, _csv_text), _csv_line)
+    header = _csv_line(tuple(map(_csv_text, columns)))
+    return _TextSink(write, columns, lambda column: _cells(column, _csv_text), _csv_line, header)
 
 
 @contextmanager
 def _csv_file(file: BinaryIO, columns: Sequence[str]) -> Iterator[Sink]:
-    yield _csv_sink(lambda text: file.write(text.encode()), columns)
+    sink = _csv_sink(lambda text: file.write(text.encode()), columns)
+    yield sink
+    sink.finish()
 
 
 @contextmanager
 def _json_file(file: BinaryIO, columns: Sequence[str]) -> Iterator[Sink]:
     pairs = [f"{_json_text(name)}: ".replace("%", "%%") + "%s" for name in columns]
     line = "{" + ", ".join(pairs) + "}\n"
-    yield _TextSink(lambda text: file.write(text.encode()), columns, _json_cells, line.__mod__)
+    yield _TextSink(lambda text: file.write(text.encode()), columns, _json_cells, line.__mod__, "")
 
 
 def _csv_line(cells: tuple[str, ...]) -> str:

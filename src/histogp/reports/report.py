@@ -97,7 +97,7 @@ def _confusion(model: Any, evaluation: Evaluation) -> Section:
     text = "No test row was taken for another class."
     if errors.any():
         truth, said = np.unravel_index(errors.argmax(), errors.shape)
-        times = f"{errors.max()} time{'s' * (errors.max() > 1)}"
+        times = f"{errors.max()} time{'s' * int(errors.max() > 1)}"
         text = f"The most frequent error: {labels[truth]} taken for {labels[said]}, {times}."
     return Section("What is taken for what", text, charts.confusion_table(matrix, labels))
 
@@ -217,4 +217,4 @@ def _speed(points: Sequence[Point], elsewhere: bool) -> Section:
 
 
 def _microseconds(value: float) -> str:
-    return f"{value:.2f} µs" if value < 10 else f"{value:,.0f} µs"
+    return f"{value:.{2 if value < 1 else 1 if value < 100 else 0}f} µs"

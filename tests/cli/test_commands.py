@@ -1,0 +1,322 @@
+"""The commands, run as a user runs them."""
+
+import csv
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from oracles import histograms
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file
+
+import histogp
+from histogp.cli.main import main
+
+X = histograms(80, 6)
+CODES = np.argmax(X[:, 1:4], axis=1)
+NAMES = np.array(["red", "green, or so", "blue"])[CODES]
+FEATURES = [f"f{k}" for k in range(6)]
+
+
+def write_csv(path, X, labels=None, names=FEATURES):
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*names, *(["colour"] if labels is not None else [])])
+        writer.writerows(
+            X.tolist() if labels is None else [[*row, y] for row, y in zip(X.tolist(), labels, strict=True)]
+        )
+    return path
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run a command in an empty folder: its output; other exit codes than the one expected fail."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments, code=0):
+        try:
+            got = main([str(argument) for argument in arguments])
+        except SystemExit as exit:
+            got = exit.code
+        captured = capsys.readouterr()
+        assert got == code, captured
+        return captured.out if code == 0 else captured.err
+
+    write_csv("train.csv", X, NAMES)
+    write_csv("test.csv", X[:20], NAMES[:20])
+    return run
+
+
+@pytest.fixture
+def model(run):
+    run("fit", "train.csv", "--label", "colour", "-o", "model.histogp", "--noise", "0.05")
+    return histogp.load("model.histogp")
+
+
+def reference(**parameters):
+    return histogp.HistogramGPClassifier(noise=0.05, random_state=0, **parameters).fit(X, NAMES)
+
+
+def test_fit_writes_the_model_that_the_library_makes(run, model):
+    assert list(model.feature_names_in_) == FEATURES
+    np.testing.assert_array_equal(model.classes_, np.unique(NAMES))
+    vars(model).pop("feature_names_in_")
+    np.testing.assert_array_equal(model.decision_function(X), reference().decision_function(X))
+    said = run("fit", "train.csv", "--label", "-1", "-o", "again.histogp")
+    assert "80 rows, 6 features, 3 classes" in said
+
+
+def test_fit_reads_every_format_alike(run):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    np.save("X.npy", X)
+    np.save("y.npy", CODES)
+    np.savez("data.npz", X=X, y=CODES)
+    sparse.save_npz("sparse.npz", sparse.csr_array(X))
+    dump_svmlight_file(X, CODES, "data.svm", zero_based=True)
+    pq.write_table(pa.table({**dict(zip(FEATURES, X.T, strict=True)), "y": CODES}), "data.parquet")
+    write_csv("data.csv", X, CODES)
+    commands = [
+        ("X.npy", "--labels", "y.npy"),
+        ("data.npz",),
+        ("sparse.npz", "--labels", "y.npy"),
+        ("data.svm",),
+        ("data.parquet", "--label", "y"),
+        ("data.csv", "--label", "colour"),
+    ]
+    alphas = []
+    for command in commands:
+        run("fit", *command, "-o", "model.histogp")
+        alphas.append(histogp.load("model.histogp").alpha_)
+        assert histogp.load("model.histogp").classes_.dtype == np.int64
+    for alpha in alphas[1:]:
+        np.testing.assert_allclose(alpha, alphas[0], rtol=1e-9)
+
+
+def test_options_reach_the_model(run):
+    options = "--kernel hik-exp --eta 2 --noise 0.3 --class-weight balanced --solver cg --tol 1e-3 --n-bins 50 --jobs 1"
+    run("fit", "train.csv", "--label", "colour", "-o", "m", *options.split())
+    model = histogp.load("m")
+    assert model.kernel_.transform.eta == 2
+    expected = {"noise": 0.3, "class_weight": "balanced", "solver": "cg", "tol": 1e-3, "n_bins": 50, "n_jobs": 1}
+    assert expected.items() <= model.get_params().items()
+
+
+def test_predict_writes_a_line_for_each_row(run, model, tmp_path):
+    expected = reference().predict(X[:20])
+    table = list(csv.DictReader(run("predict", "model.histogp", "test.csv").splitlines()))
+    assert [row["prediction"] for row in table] == expected.tolist()
+    run("predict", "model.histogp", "test.csv", "--scores", "-o", "out.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    scores = np.array([[row[f"score_{label}"] for label in model.classes_] for row in rows])
+    np.testing.assert_array_equal(scores, reference().decision_function(X[:20]))
+    import pyarrow.parquet as pq
+
+    run("predict", "model.histogp", "test.csv", "-o", "out.parquet")
+    assert pq.read_table("out.parquet")["prediction"].to_pylist() == expected.tolist()
+
+
+def test_predict_finds_its_columns_by_name(run, model):
+    write_csv("shuffled.csv", X[:20, ::-1], ["unknown"] * 20, FEATURES[::-1])
+    assert run("predict", "model.histogp", "shuffled.csv") == run("predict", "model.histogp", "test.csv")
+
+
+def test_prediction_in_pieces_is_prediction_as_a_whole(run, model, monkeypatch):
+    whole = run("predict", "model.histogp", "train.csv", "--scores")
+    monkeypatch.setattr("histogp.cli.predict.CHUNK_ROWS", 7)
+    assert run("predict", "model.histogp", "train.csv", "--scores") == whole
+
+
+def test_two_classes_have_one_score(run):
+    np.savez("two.npz", X=X, y=CODES == 1)
+    run("fit", "two.npz", "-o", "m")
+    first = run("predict", "m", "two.npz", "--scores").splitlines()[:2]
+    assert first[0] == "prediction,score_True"
+    label, score = first[1].split(",")
+    assert (label == "True") == (float(score) > 0)
+
+
+def test_regression_from_fit_to_report(run, tmp_path):
+    write_csv("data.csv", X, X[:, 1] * 10)
+    run("fit", "data.csv", "--label", "colour", "--task", "regression", "-o", "m")
+    values = [float(line) for line in run("predict", "m", "data.csv").splitlines()[1:]]
+    assert np.corrcoef(values, X[:, 1])[0, 1] > 0.9
+    scores = json.loads(run("evaluate", "m", "data.csv", "--label", "colour", "--json", "--report", "r.html"))
+    assert scores["R2"] > 0.8
+    assert "furthest off" in (tmp_path / "r.html").read_text()
+
+
+def test_a_predict_only_model(run, tmp_path):
+    options = ("--prediction", "quantized", "--predict-only", "--noise", "0.05")
+    run("fit", "train.csv", "--label", "colour", "-o", "small.histogp", *options)
+    expected = reference(prediction="quantized").predict(X[:20]).tolist()
+    rows = csv.DictReader(run("predict", "small.histogp", "test.csv").splitlines())
+    assert [row["prediction"] for row in rows] == expected
+    assert "it only predicts" in run("inspect", "small.histogp")
+    run("evaluate", "small.histogp", "test.csv", "--label", "colour", "--report", "r.html")
+    assert "without its training examples" in (tmp_path / "r.html").read_text()
+    said = run("predict", "small.histogp", "test.csv", "--prediction", "exact", code=2)
+    assert "without its training examples" in said
+
+
+def test_evaluate_scores_and_reports(run, model, tmp_path):
+    said = run("evaluate", "model.histogp", "test.csv", "--label", "colour")
+    accuracy = np.mean(reference().predict(X[:20]) == NAMES[:20])
+    assert f"accuracy                 {accuracy:.4f}" in said
+    run("evaluate", "model.histogp", "test.csv", "--label", "colour", "--report", "r.html", "--image-shape", "2x3")
+    page = (tmp_path / "r.html").read_text()
+    for part in (
+        "At a glance",
+        "taken for",
+        "least sure",
+        "more data",
+        "Exact or quantised",
+        "against N",
+        "green, or so",
+    ):
+        assert part in page
+    assert "http" not in page.replace("http-equiv", "")
+
+
+def test_numbers_among_texts_stay_texts(run):
+    labels = np.array(["1", "2", "x"])[CODES]
+    write_csv("mixed.csv", X, labels)
+    run("fit", "mixed.csv", "--label", "colour", "-o", "m")
+    numeric = labels != "x"
+    write_csv("numbers.csv", X[numeric], labels[numeric])
+    assert json.loads(run("evaluate", "m", "numbers.csv", "--label", "colour", "--json"))["accuracy"] > 0.5
+
+
+def test_inspect_tells_what_is_in_the_file(run, model):
+    facts = json.loads(run("inspect", "model.histogp", "--json"))
+    assert facts["examples"] == 80
+    assert facts["noise"] == 0.05
+    assert facts["labels"] == model.classes_.tolist()
+    assert len(facts["sha256"]) == 64
+    text = run("inspect", "model.histogp")
+    for name in ("kernel", "noise", "classes", "features", "residual", "iterations", "sha256", "written by"):
+        assert name in text
+
+
+def test_demo_writes_one_page(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("histogp.cli.demo.SIZES", (100, 200))
+    said = run("demo")
+    assert "accuracy of 0.9" in said
+    page = (tmp_path / "histogp-demo.html").read_text()
+    assert page.count("data:image/png") == 12
+    assert os.listdir(tmp_path).count("histogp-demo.html") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("fit none.csv --label y -o m", "none.csv cannot be read"),
+        ("fit train.csv --label nothing -o m", "no column 'nothing'"),
+        ("fit train.csv -o m", "--label"),
+        ("fit train.csv --ignore colour -o m", "--label"),
+        ("fit train.csv --label colour --labels test.csv -o m", "exclude each other"),
+        ("fit train.csv --label colour --noise -1 -o m", "noise"),
+        ("fit train.csv --label colour --eta 2 -o m", "--eta needs"),
+        ("fit train.csv --label colour --predict-only -o m", "--predict-only needs"),
+        ("fit train.csv --label colour --task regression -o m", "finite numbers are needed"),
+        ("fit train.csv --label f1 --ignore colour -o m", "--task regression"),
+        ("fit train.csv --label colour --task regression --class-weight balanced -o m", "for classification"),
+        ("fit train.csv --label colour -o missing/m", "There is no folder"),
+        ("predict train.csv train.csv", "not an intact histogp model"),
+        ("predict none.histogp train.csv", "There is no file 'none.histogp'"),
+        ("predict model.histogp narrow.csv", "lacks 5 of the 6 columns"),
+        ("predict model.histogp negative.csv", "Negative values in data"),
+        ("predict model.histogp nan.csv", "NaN"),
+        ("predict model.histogp test.csv -o out.xlsx", "no known ending"),
+        ("evaluate model.histogp test.csv", "--label"),
+        ("evaluate model.histogp test.csv --label colour --image-shape 5x5 --report r.html", "5 x 5 pixels"),
+        ("evaluate model.histogp test.csv --label colour --report none/r.html", "There is no folder"),
+        ("inspect train.csv", "not an intact histogp model"),
+        ("evaluate model.histogp test.csv --label colour --image-shape 28", "28x28"),
+        ("nonsense", "invalid choice"),
+        ("", "required"),
+    ],
+)
+def test_bad_input_is_answered_by_one_sentence_and_code_2(run, model, arguments, sentence, tmp_path):
+    write_csv("narrow.csv", X[:5, :1], names=FEATURES[:1])
+    write_csv("negative.csv", X[:5] - 0.5)
+    write_csv("nan.csv", np.where(X[:5] > 0.2, np.nan, X[:5]))
+    before = sorted(os.listdir(tmp_path))
+    said = run(*arguments.split(), code=2)
+    assert sentence in said
+    assert "Traceback" not in said
+    if not said.startswith("usage"):
+        assert said.startswith("histogp: ")
+        assert said.count("\n") == 1
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_an_error_in_the_middle_leaves_no_output(run, model, tmp_path, monkeypatch):
+    monkeypatch.setattr("histogp.cli.predict.CHUNK_ROWS", 5)
+    broken = X[:20].copy()
+    broken[12, 3] = -1
+    write_csv("broken.csv", broken)
+    (tmp_path / "out.csv").write_text("old")
+    run("predict", "model.histogp", "broken.csv", "-o", "out.csv", code=2)
+    assert (tmp_path / "out.csv").read_text() == "old"
+
+
+def test_help_has_examples(run):
+    for command in ("fit", "predict", "evaluate", "inspect", "demo"):
+        assert f"examples:\n  histogp {command}" in run(command, "--help")
+    assert "histogp fit train.csv --label" in run("--help")
+    assert run("--version").strip() == f"histogp {histogp.__version__}"
+
+
+def shell(*arguments, **options):
+    return subprocess.Popen([sys.executable, "-m", "histogp.cli.main", *arguments], text=True, **options)
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(run, model):
+    np.save("many.npy", np.tile(X, (2000, 1)))
+    process = shell("predict", "model.histogp", "many.npy", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout.readline() == "prediction\n"
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait() == 141
+
+
+def test_an_interrupt_ends_with_a_sentence_and_no_file(run, model, tmp_path):
+    np.save("many.npy", np.tile(X, (20000, 1)))
+    process = shell("predict", "model.histogp", "many.npy", "-o", "out.csv", stderr=subprocess.PIPE)
+    while not any(name.endswith(".tmp") for name in os.listdir(tmp_path)):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.stderr.read() == "histogp: interrupted; nothing was written.\n"
+    process.stderr.close()
+    assert process.wait() == 130
+    assert not [name for name in os.listdir(tmp_path) if name.startswith((".out", "out"))]
+
+
+def test_a_pipe_is_quiet_and_a_terminal_shows_progress(run, model):
+    done = shell("predict", "model.histogp", "test.csv", "-o", "out.csv", stderr=subprocess.PIPE)
+    assert done.communicate()[1] == ""
+    ours, theirs = pty.openpty()
+    process = shell("predict", "model.histogp", "test.csv", "-o", "out.csv", stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            some = os.read(ours, 4096)
+        except OSError:  # how Linux says that the other side is closed
+            break
+        if not some:
+            break
+        shown += some
+    os.close(ours)
+    assert process.wait() == 0
+    assert b"predicting" in shown
