@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,10 +16,11 @@ def replacing(path: Path) -> Iterator[Path]:
     path = replaceable(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
+        temporary.touch(exist_ok=False)
+        mode = (path if path.exists() else temporary).stat().st_mode
         yield temporary
+        temporary.chmod(stat.S_IMODE(mode))  # the block may have replaced it by a more private file
         _sync(temporary)
-        if path.exists():
-            shutil.copymode(path, temporary)
         os.replace(temporary, path)
         _sync(path.parent)
     except BaseException:

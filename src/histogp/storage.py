@@ -177,8 +177,9 @@ class SortedColumns(_Compressed):
             raise ValueError("the columns of the training data do not fit together")
         if nnz and row_of.max() >= n_rows:
             raise ValueError("the training data name a row that does not exist")
-        ascending = np.diff(values, prepend=0.0) >= 0
-        ascending[indptr[:-1][np.diff(indptr) > 0]] = True
+        ascending = values[1:] >= values[:-1]
+        starts = indptr[:-1][np.diff(indptr) > 0]
+        ascending[starts[starts > 0] - 1] = True
         if not (np.all(values > 0) and np.all(np.isfinite(values)) and np.all(ascending)):
             raise ValueError("the training values are not positive and ascending within each column")
         return cls(plain(indptr), plain(row_of), plain(values), n_rows)

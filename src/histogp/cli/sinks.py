@@ -55,7 +55,7 @@ def open_sink(path: str | os.PathLike[str] | None, columns: Sequence[str]) -> It
 def _opened(path: Path) -> Iterator[BinaryIO]:
     with ExitStack() as stack:
         try:
-            file = stack.enter_context(stack.enter_context(replacing(path)).open("xb"))
+            file = stack.enter_context(stack.enter_context(replacing(path)).open("wb"))
         except OSError as error:
             reason = f"{path} cannot be written: {error.strerror.lower()}." if error.strerror else str(error)
             raise DataError(reason) from None
