@@ -41,9 +41,9 @@ def kernel_matrix(A, B, kernel):
     return np.minimum(heights(A, kernel)[:, None], heights(B, kernel)[None]).sum(axis=2)
 
 
-def octave_nodes(n_bins, per_octave):
-    """A grid from 0 to 1: ``per_octave`` bins of one width, then as many of twice the width, and so on."""
-    widths = np.repeat(2.0 ** np.arange(n_bins), per_octave)[:n_bins] if per_octave < n_bins else np.ones(n_bins)
+def octave_nodes(n_bins, n_octaves):
+    """A grid from 0 to 1: ``n_bins`` bins of one width, then as many of twice the width, and so on."""
+    widths = np.repeat(2.0 ** np.arange(n_octaves), n_bins)
     return np.concatenate([[0], np.cumsum(widths)]) / widths.sum()
 
 

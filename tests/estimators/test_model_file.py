@@ -333,8 +333,9 @@ def test_forged_contents_with_a_valid_checksum(content, change, message, path):
     [
         (set_array("table.nodes", lambda a: a[:-1]), "table.nodes"),
         (set_entry("table.per_unit", 0, np.inf), "not finite"),
-        (set_entry("table.per_octave", 0, -1.0), "below 0"),
-        (lambda d, _: d["parameters"].update(n_bins=10**15), "table.nodes"),
+        (set_entry("table.per_unit", 0, -1.0), "below 0"),
+        (set_entry("table.starts", 1, 0), "table is damaged"),
+        (set_entry("table.starts", -1, 10**15), "table.nodes"),
     ],
 )
 def test_forged_tables(change, message, path):

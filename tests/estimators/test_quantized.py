@@ -128,19 +128,17 @@ def test_linear_interpolation_beats_the_nearest_node_on_real_features(fashion_mn
         scores(clf, X_test, prediction="quantized", interpolation=kind) for kind in ("linear", "nearest")
     )
     assert np.abs(linear - exact).max() < np.abs(nearest - exact).max() / 5
-    assert np.mean(linear.argmax(axis=1) == exact.argmax(axis=1)) >= 0.998
-    finer = scores(clf, X_test, interpolation="linear", n_bins=400)
-    assert np.mean(finer.argmax(axis=1) == exact.argmax(axis=1)) >= 0.999
+    assert np.mean(linear.argmax(axis=1) == exact.argmax(axis=1)) >= 0.999
 
 
-def test_reading_a_table_visits_nothing_that_grows_with_the_training_data():
-    sizes = []
-    for n in (50, 150):
-        clf = HistogramGPClassifier(prediction="quantized").fit(X[:n], Y3[:n])
+def test_a_table_does_not_grow_with_the_training_data():
+    tables = []
+    for copies in (1, 20):
+        clf = HistogramGPClassifier(prediction="quantized").fit(np.tile(X, (copies, 1)), np.tile(Y3, copies))
         clf.predict(TEST)
-        table = clf._posterior.quantized(clf._grid()).table
-        sizes.append([value.shape for value in vars(table).values() if isinstance(value, np.ndarray)])
-    assert sizes[0] == sizes[1]
+        tables.append(clf._posterior.quantized(clf._grid()).table)
+    sizes = [sum(value.nbytes for value in vars(table).values() if isinstance(value, np.ndarray)) for table in tables]
+    assert sizes[1] < 1.5 * sizes[0]
 
 
 def test_tables_are_made_once_and_never_by_fit(monkeypatch):

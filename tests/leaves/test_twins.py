@@ -126,20 +126,24 @@ def test_blocks_and_look_up():
 
 
 ALPHA = np.random.default_rng(7).standard_normal((len(X), 3))
-GRIDS = np.stack([octave_nodes(12, b) for b in (12, 5, 2)])
 # Some columns reach beyond their grid, one is empty.
 TOP = X.max(axis=0) * np.linspace(0.5, 1.2, 9)
-GRID_OF = np.arange(9) % 3
-PLACES = GRIDS[GRID_OF] * TOP[:, None]
-TABLE = np.vstack([np.minimum(X[None, :, d], PLACES[d][:, None]) @ ALPHA for d in range(9)] + [np.zeros((1, 3))])
+OCTAVES = np.arange(9) % 3 + 1
+GRIDS = [octave_nodes(5, octaves) * top for octaves, top in zip(OCTAVES, TOP, strict=True)]
+STARTS = np.cumsum([0, *map(len, GRIDS)])
+PLACES = np.concatenate(GRIDS)
+TABLES = [np.minimum(X[None, :, d], grid[:, None]) @ ALPHA for d, grid in enumerate(GRIDS)]
+TABLE = np.vstack([*TABLES, np.zeros((1, 3))])
+SWEPT = (COLUMNS.indptr, COLUMNS.row_of, COLUMNS.values, ALPHA, STARTS, PLACES)
 
 
 def test_crowding():
     out = np.empty((9, 3))
     importance = np.arange(1.0, len(X) + 1)
-    quantized.crowding(COLUMNS.indptr, COLUMNS.row_of, COLUMNS.values, importance, TOP, GRIDS, 0, 9, out)
+    quantized.crowding(COLUMNS.indptr, COLUMNS.row_of, COLUMNS.values, importance, TOP, 5, 0, 9, out)
     for d in (0, 2, 8):
-        for c, grid in enumerate(GRIDS):
+        for c in range(3):
+            grid = octave_nodes(5, c + 1)
             mass, _ = np.histogram(X[:, d], np.nextafter(grid * TOP[d], np.inf), weights=importance)
             close(out[d, c], ((mass * np.diff(grid)) ** 2).sum(), rtol=1e-12)
     assert not out[4].any()
@@ -147,41 +151,39 @@ def test_crowding():
 
 def test_fill_nodes():
     out = np.zeros_like(TABLE)
-    quantized.fill_nodes(COLUMNS.indptr, COLUMNS.row_of, COLUMNS.values, ALPHA, PLACES, 0, 9, out)
+    quantized.fill_nodes(*SWEPT, 0, 9, out)
     close(out, TABLE, rtol=1e-13)
 
 
 def test_weigh_bins():
     out = np.empty((9, 3))
-    quantized.weigh_bins(COLUMNS.indptr, COLUMNS.row_of, COLUMNS.values, ALPHA, PLACES, 0, 9, out)
-    for d in range(9):
+    quantized.weigh_bins(*SWEPT, 0, 9, out)
+    for d, grid in enumerate(GRIDS):
         x = X[:, d]
-        in_bin = (x[None] > PLACES[d, :-1, None]) & (x[None] <= PLACES[d, 1:, None])
-        inside = (np.diff(PLACES[d])[:, None] / 4 * (in_bin @ np.abs(ALPHA))).max(axis=0)
+        in_bin = (x[None] > grid[:-1, None]) & (x[None] <= grid[1:, None])
+        inside = (np.diff(grid)[:, None] / 4 * (in_bin @ np.abs(ALPHA))).max(axis=0)
         beyond = (x.max() - TOP[d]) * np.abs(ALPHA[x > TOP[d]]).sum(axis=0)
         close(out[d], inside + beyond, rtol=1e-13)
 
 
 def test_extreme_errors():
     out = np.empty((9, 2, 3))
-    quantized.extreme_errors(COLUMNS.indptr, COLUMNS.row_of, COLUMNS.values, ALPHA, PLACES, TABLE, 0, 9, out)
+    quantized.extreme_errors(*SWEPT, TABLE, 0, 9, out)
     for d in np.flatnonzero(X.any(axis=0)):
-        table = TABLE[13 * d : 13 * (d + 1)]
-        error = np.minimum(X[:, None, d], X[None, :, d]) @ ALPHA - read_grid(X[:, d], PLACES[d], table, "linear")
+        exact = np.minimum(X[:, None, d], X[None, :, d]) @ ALPHA
+        error = exact - read_grid(X[:, d], GRIDS[d], TABLES[d], "linear")
         close(out[d], np.stack([error.max(axis=0).clip(0), error.min(axis=0).clip(None, 0)]), rtol=1e-10)
 
 
 def test_read_block_and_read_one():
-    per_octave = np.array([12.0, 5.0, 2.0])[GRID_OF]
-    unit = PLACES[np.arange(9), per_octave.astype(int)]
+    unit = TOP / (2.0**OCTAVES - 1)
     per_unit = np.divide(1, unit, where=unit > 0, out=np.zeros(9))
-    rows = (ROWS.indptr, ROWS.column_of, ROWS.values, per_unit, per_octave)
+    rows = (ROWS.indptr, ROWS.column_of, ROWS.values, per_unit, STARTS)
     for reading, shift, blend in (("linear", 0.0, 1.0), ("nearest", 0.5, 0.0)):
         block, one = np.empty((len(X), 3)), np.empty(len(X))
-        quantized.read_block(*rows, TABLE, 12, shift, blend, 0, len(X), np.empty(3), block)
-        quantized.read_one(*rows, TABLE[:, 1].copy(), 12, shift, blend, 0, len(X), one)
-        expected = np.zeros((len(X), 3))
-        for d in np.flatnonzero(X.any(axis=0)):
-            expected += read_grid(X[:, d], PLACES[d], TABLE[13 * d : 13 * (d + 1)], reading)
+        quantized.read_block(*rows, TABLE, 5, shift, blend, 0, len(X), np.empty(3), block)
+        quantized.read_one(*rows, TABLE[:, 1].copy(), 5, shift, blend, 0, len(X), one)
+        filled = np.flatnonzero(X.any(axis=0))
+        expected = sum(read_grid(X[:, d], GRIDS[d], TABLES[d], reading) for d in filled)
         close(block, expected, rtol=1e-13)
         close(one, expected[:, 1], rtol=1e-13)

@@ -1,7 +1,8 @@
 """Tables of ``f(x) = sum_i min(h_i, x) alpha_i`` on a grid, one column of the data after the other.
 
-Column d has q + 1 nodes, in the rows ``d (q + 1) + k`` of the table, k = 0..q. The table ends with one row
-more, so that the node after any other may be read. Places are those of the nodes, (D, q + 1), ascending from 0.
+Column d has its nodes in the rows ``starts[d]..starts[d + 1]`` of the table. The table ends with one row more,
+so that the node after any other may be read. Places are those of the nodes, (starts[D],), ascending from 0
+within a column.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ _PER_OCTAVE = 2.0**-52
 
 
 @leaf
-def crowding(indptr, row_of, heights, importance, top, grids, first, last, out):
+def crowding(indptr, row_of, heights, importance, top, n_bins, first, last, out):
     """``sum_k (c_k (b_k - a_k))^2`` over the bins [a_k, b_k] with c_k the importance in there: small is good.
 
     A bin cuts kinks off, about ``c_k (b_k - a_k)`` of them, and does so for about c_k of the data.
-    importance (N,), of each example; top (D,), where the grid of each column ends; grids (C, q + 1), from 0
-    to 1; out (D, C).
+    importance (N,), of each example; top (D,), where the grid of each column ends; out (D, C), for grids of
+    1..C octaves of n_bins bins, in units of ``top^2``.
     """
     for column in range(first, last):
         begin, end = indptr[column], indptr[column + 1]
@@ -29,94 +30,94 @@ def crowding(indptr, row_of, heights, importance, top, grids, first, last, out):
         before = np.zeros(end - begin + 1)
         for e in range(begin, end):
             before[e - begin + 1] = before[e - begin] + importance[row_of[e]]
-        for grid in range(grids.shape[0]):
+        for c in range(out.shape[1]):
+            width = 1 / (n_bins * (2.0 ** (c + 1) - 1))
             total = 0.0
             below = 0
-            for k in range(1, grids.shape[1]):
-                upto = np.searchsorted(inside, grids[grid, k] * top[column], side="right")
-                total += ((before[upto] - before[below]) * (grids[grid, k] - grids[grid, k - 1])) ** 2
-                below = upto
-            out[column, grid] = total
+            place = 0.0
+            for _ in range(c + 1):
+                for k in range(n_bins):
+                    upto = np.searchsorted(inside, (place + (k + 1) * width) * top[column], side="right")
+                    total += ((before[upto] - before[below]) * width) ** 2
+                    below = upto
+                place += n_bins * width
+                width *= 2
+            out[column, c] = total
 
 
 @leaf
-def fill_nodes(indptr, row_of, heights, alpha, places, first, last, out):
+def fill_nodes(indptr, row_of, heights, alpha, starts, places, first, last, out):
     """Write ``f`` at the nodes of the columns ``first..last`` (gp-hik-ijcv2016, eq. 10).
 
-    alpha (N, M); out (D (q + 1) + 1, M). No terms cancel: the examples above a node are added up from the
+    alpha (N, M); out (starts[D] + 1, M). No terms cancel: the examples above a node are added up from the
     top, those below it from the bottom.
     """
-    width, n_nodes = alpha.shape[1], places.shape[1]
+    width = alpha.shape[1]
     total = np.zeros(width)
     for column in range(first, last):
         begin, end = indptr[column], indptr[column + 1]
-        nodes = out[column * n_nodes : (column + 1) * n_nodes]
         total[:] = 0
         e = end - 1
-        for k in range(n_nodes - 1, -1, -1):
-            while e >= begin and heights[e] > places[column, k]:
+        for k in range(starts[column + 1] - 1, starts[column] - 1, -1):
+            while e >= begin and heights[e] > places[k]:
                 row = row_of[e]
                 for m in range(width):
                     total[m] += alpha[row, m]
                 e -= 1
             for m in range(width):
-                nodes[k, m] = places[column, k] * total[m]
+                out[k, m] = places[k] * total[m]
         total[:] = 0
         e = begin
-        for k in range(n_nodes):
-            while e < end and heights[e] <= places[column, k]:
+        for k in range(starts[column], starts[column + 1]):
+            while e < end and heights[e] <= places[k]:
                 row = row_of[e]
                 for m in range(width):
                     total[m] += heights[e] * alpha[row, m]
                 e += 1
             for m in range(width):
-                nodes[k, m] += total[m]
+                out[k, m] += total[m]
 
 
 @leaf
-def weigh_bins(indptr, row_of, heights, alpha, places, first, last, out):
+def weigh_bins(indptr, row_of, heights, alpha, starts, places, first, last, out):
     """Bound the error of interpolation in the columns ``first..last`` by the sums of ``|alpha|`` in a bin.
 
     out (D, M): the largest ``(b - a) / 4 sum |alpha_i|`` over the bins [a, b], plus the sum of
     ``(h_last - b) |alpha_i|`` over the examples beyond the last node b.
     """
-    width, n_bins = alpha.shape[1], places.shape[1] - 1
+    width = alpha.shape[1]
     total = np.zeros(width)
-    beyond = np.zeros(width)
     for column in range(first, last):
-        begin, end = indptr[column], indptr[column + 1]
-        total[:] = 0
-        beyond[:] = 0
+        end = indptr[column + 1]
         for m in range(width):
             out[column, m] = 0
-        e = begin
-        for k in range(n_bins):
+        e = indptr[column]
+        last_node = starts[column + 1] - 1
+        for k in range(starts[column], last_node):
             total[:] = 0
-            while e < end and heights[e] <= places[column, k + 1]:
+            while e < end and heights[e] <= places[k + 1]:
                 row = row_of[e]
                 for m in range(width):
                     total[m] += abs(alpha[row, m])
                 e += 1
-            quarter = (places[column, k + 1] - places[column, k]) / 4
+            quarter = (places[k + 1] - places[k]) / 4
             for m in range(width):
                 out[column, m] = max(out[column, m], quarter * total[m])
         while e < end:
             row = row_of[e]
             for m in range(width):
-                beyond[m] += (heights[end - 1] - places[column, n_bins]) * abs(alpha[row, m])
+                out[column, m] += (heights[end - 1] - places[last_node]) * abs(alpha[row, m])
             e += 1
-        for m in range(width):
-            out[column, m] += beyond[m]
 
 
 @leaf
-def extreme_errors(indptr, row_of, heights, alpha, places, nodes, first, last, out):
+def extreme_errors(indptr, row_of, heights, alpha, starts, places, nodes, first, last, out):
     """Write the largest and the smallest error of interpolation in each of the columns ``first..last``.
 
     Both ``f`` and its interpolant are linear between neighbours among nodes and examples, and they agree
     at the nodes, so the extremes are at examples. nodes as `fill_nodes` gives them; out (D, 2, M).
     """
-    width, n_nodes = alpha.shape[1], places.shape[1]
+    width = alpha.shape[1]
     below = np.zeros(width)
     above = np.zeros(width)
     for column in range(first, last):
@@ -130,46 +131,47 @@ def extreme_errors(indptr, row_of, heights, alpha, places, nodes, first, last, o
             row = row_of[e]
             for m in range(width):
                 above[m] += alpha[row, m]
-        k = 0
+        k, last_node = starts[column], starts[column + 1] - 1
         for e in range(begin, end):
             x = heights[e]
-            while k < n_nodes - 1 and x > places[column, k + 1]:
+            while k < last_node and x > places[k + 1]:
                 k += 1
-            node = column * n_nodes + k
             share = 0.0
-            if k < n_nodes - 1 and places[column, k + 1] > places[column, k]:
-                share = (x - places[column, k]) / (places[column, k + 1] - places[column, k])
+            if k < last_node and places[k + 1] > places[k]:
+                share = (x - places[k]) / (places[k + 1] - places[k])
             row = row_of[e]
             for m in range(width):
                 below[m] += x * alpha[row, m]
                 above[m] -= alpha[row, m]
-                interpolated = (1 - share) * nodes[node, m] + share * nodes[node + 1, m]
+                interpolated = (1 - share) * nodes[k, m] + share * nodes[k + 1, m]
                 error = below[m] + x * above[m] - interpolated
                 out[column, 0, m] = max(out[column, 0, m], error)
                 out[column, 1, m] = min(out[column, 1, m], error)
 
 
 @leaf
-def read_block(indptr, column_of, values, per_unit, per_octave, nodes, n_bins, shift, blend, first, last, total, out):
+def read_block(indptr, column_of, values, per_unit, starts, nodes, n_bins, shift, blend, first, last, total, out):
     """Add up the table over the non-zeros of the rows ``first..last``, several problems at once.
 
     With ``v = 1 + per_unit x`` between the powers of two ``2^l`` and ``2^(l + 1)``, the value x lies at
-    ``t = per_octave (l + v / 2^l - 1)`` on the grid, between 0 and q. It is read as
+    ``t = n_bins (l + v / 2^l - 1)`` on the grid of its column, if that is so long. It is read as
     ``(1 - s) node_k + s node_(k + 1)`` with ``k = floor(t + shift)``, ``s = blend (t - k)``: shift 0 and
     blend 1 interpolate, shift 1/2 and blend 0 take the nearest node.
-    per_unit, per_octave (D,); nodes (D (q + 1) + 1, M); total (M,) is scratch; out (n, M).
+    per_unit (D,); starts (D + 1,); nodes (starts[D] + 1, M); total (M,) is scratch; out (n, M).
     """
     # Unsigned numbers throughout: Numba would test signed ones for indices below zero.
-    one, per_column, width = np.uint64(1), np.uint64(n_bins + 1), np.uint64(nodes.shape[1])
+    one, width = np.uint64(1), np.uint64(nodes.shape[1])
+    per_bit = _PER_OCTAVE * n_bins
     for i in range(np.uint64(first), np.uint64(last)):
         total[:] = 0
         for e in range(np.uint64(indptr[i]), np.uint64(indptr[i + one])):
             column = np.uint64(column_of[e])
+            start = starts[column]
             bits = np.float64(1 + values[e] * per_unit[column]).view(np.int64)
-            t = max(min((bits - _BITS_OF_ONE) * _PER_OCTAVE * per_octave[column], float(n_bins)), 0.0)
+            t = max(min((bits - _BITS_OF_ONE) * per_bit, float(starts[column + one] - start - 1)), 0.0)
             k = np.int64(t + shift)
             s = blend * (t - k)
-            node = column * per_column + np.uint64(k)
+            node = np.uint64(start + k)
             below, above = nodes[node], nodes[node + one]
             for m in range(width):
                 total[m] += (1 - s) * below[m] + s * above[m]
@@ -178,17 +180,19 @@ def read_block(indptr, column_of, values, per_unit, per_octave, nodes, n_bins, s
 
 
 @leaf
-def read_one(indptr, column_of, values, per_unit, per_octave, nodes, n_bins, shift, blend, first, last, out):
-    """Like `read_block` for a single problem, twice as fast there; nodes (D (q + 1) + 1,), out (n,)."""
-    one, per_column = np.uint64(1), np.uint64(n_bins + 1)
+def read_one(indptr, column_of, values, per_unit, starts, nodes, n_bins, shift, blend, first, last, out):
+    """Like `read_block` for a single problem, twice as fast there; nodes (starts[D] + 1,), out (n,)."""
+    one = np.uint64(1)
+    per_bit = _PER_OCTAVE * n_bins
     for i in range(np.uint64(first), np.uint64(last)):
         total = 0.0
         for e in range(np.uint64(indptr[i]), np.uint64(indptr[i + one])):
             column = np.uint64(column_of[e])
+            start = starts[column]
             bits = np.float64(1 + values[e] * per_unit[column]).view(np.int64)
-            t = max(min((bits - _BITS_OF_ONE) * _PER_OCTAVE * per_octave[column], float(n_bins)), 0.0)
+            t = max(min((bits - _BITS_OF_ONE) * per_bit, float(starts[column + one] - start - 1)), 0.0)
             k = np.int64(t + shift)
             s = blend * (t - k)
-            node = column * per_column + np.uint64(k)
+            node = np.uint64(start + k)
             total += (1 - s) * nodes[node] + s * nodes[node + one]
         out[i] = total

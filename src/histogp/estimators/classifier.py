@@ -51,10 +51,11 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         a table on a grid, in time independent of it; see `quantization_error_bound`. This and the next
         three parameters count when predicting: `set_params` changes them without another `fit`.
     n_bins : int, default=100
-        Bins a dimension of the grid, which lies in the transformed features.
+        Bins of the grid in each dimension, where the grid is uniform, and in each octave, where it is not.
     interpolation : {"linear", "nearest"}, default="linear"
-        "linear" interpolates on a grid that is finer near zero where the training data crowd there.
-        "nearest" is the papers' quantisation: the nearest node of a uniform grid.
+        "linear" interpolates on a grid in octaves: where the training data crowd near zero it has several,
+        each twice as wide as the one before. "nearest" is the papers' quantisation: the nearest node of a
+        uniform grid. Both grids lie in the transformed features.
     value_range : float, array-like of shape (n_features,) or None, default=None
         Where the grid of each dimension ends, in units of the features; larger values count as this one.
         None takes the largest training value, which loses nothing.

@@ -21,7 +21,7 @@ from histogp.solvers.noise import Noise
 from histogp.storage import SortedColumns
 
 FORMAT = 1
-_TABLE = ("per_unit", "per_octave", "nodes", "errors", "linear_bounds", "linear_worst")
+_TABLE = ("per_unit", "starts", "nodes", "errors", "linear_bounds", "linear_worst")
 _NORMS = ("weight_norms", "weight_bounds")
 
 
@@ -183,10 +183,12 @@ def _table_arrays(quantized: QuantizedMean) -> dict[str, Any]:
 
 def _read_table(estimator: Any, kernel: Any, reader: Reader, n_problems: int) -> PredictOnly:
     n_features, grid = estimator.n_features_in_, estimator._grid()
-    n_bins = int(grid.n_bins)
+    starts = reader.array("table.starts", np.int64, (n_features + 1,))
+    if starts[0] != 0 or np.any(np.diff(starts) < 1):
+        raise ModelFileError("its table is damaged.")
     shapes = {
-        "nodes": (n_features * (n_bins + 1) + 1, n_problems),
-        **dict.fromkeys(("per_unit", "per_octave", "errors"), (n_features,)),
+        "nodes": (int(starts[-1]) + 1, n_problems),
+        **dict.fromkeys(("per_unit", "errors"), (n_features,)),
         **dict.fromkeys(("linear_bounds", "linear_worst", *_NORMS), (n_problems,)),
     }
     arrays = {
@@ -194,4 +196,4 @@ def _read_table(estimator: Any, kernel: Any, reader: Reader, n_problems: int) ->
         for name, shape in shapes.items()
     }
     norms = {name: arrays.pop(name) for name in _NORMS}
-    return PredictOnly(QuantizedMean(QuantizedTable(kernel, n_bins, **arrays), grid, **norms))
+    return PredictOnly(QuantizedMean(QuantizedTable(kernel, int(grid.n_bins), starts=starts, **arrays), grid, **norms))
