@@ -32,7 +32,7 @@ wheel: .venv/tested
 	.venv-wheel/bin/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt dist/*.whl
 	cd dist && ../.venv-wheel/bin/python -W error ../.ci/check_wheel.py
 
-bench: .venv/installed
+bench: .venv/tested
 	$(RUN) benchmarks/run.py
 
 # Damaged model files: no crash, no hang, no memory. FILES=1000 for a quick look.

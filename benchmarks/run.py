@@ -1,6 +1,7 @@
-"""``make bench``: measure the engine, one case a process, and print one table.
+"""``make bench``: measure everything, one case a process, print two tables, write the numbers as JSON.
 
-``python benchmarks/run.py CASE`` runs a single case.
+``python benchmarks/run.py CASE ...`` runs some cases only. The first table has the bars that the project set itself;
+the second has other classifiers on the same data, in the same run.
 """
 
 from __future__ import annotations
@@ -11,11 +12,17 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
-import cases
+import engine
+import measure
+import peers
+import tool
 
 Results = dict[str, dict[str, float]]
-SPARSE = [
+Line = tuple[str, str, str, str]
+JSON = Path(__file__).with_name("results.json")
+ENGINE = [
     "startup",
     "fit_10090",
     "fit_10090_tight",
@@ -25,34 +32,114 @@ SPARSE = [
     "cholesky",
     "svc",
     "prediction",
+    "demo",
 ]
-FASHION = ["prepare", "fit_fashion", "growth", "product"]
+FASHION = ["prepare", "fit_fashion", "growth", "product", "quantized_fashion", "predict_command"]
+PEERS = {
+    "histogp_exact": "histogp, exact prediction",
+    "histogp_quantized": "histogp, quantised prediction",
+    "svc_rbf": "SVC, RBF on square roots",
+    "linear_svc_chi2": "LinearSVC on AdditiveChi2Sampler",
+    "ridge": "RidgeClassifier",
+    "gradient_boosting": "HistGradientBoostingClassifier",
+    "gpytorch_exact": "GPyTorch, exact GP, RBF on square roots",
+}
 
 
-def main() -> None:
+def main(chosen: list[str]) -> None:
     results: Results = {}
-    for name in SPARSE + FASHION:
+    for name in chosen or [*ENGINE, *FASHION, *PEERS]:
         print(f"... {name}", file=sys.stderr, flush=True)
-        done = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, __file__, "--case", name], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         if done.returncode:
-            print(f"{name} failed: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+            print(f"{name} left out: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
             if name == "prepare":
                 break
         else:
             results[name] = json.loads(done.stdout)
-    print(f"Python {platform.python_version()}, {os.cpu_count()} cores\n")
-    lines = [("what", "measured", "bar", ""), *report(results)]
-    widths = [max(len(line[k]) for line in lines) for k in range(3)]
-    for what, measured, bar, verdict in lines:
-        print(f"{what:<{widths[0]}}  {measured:<{widths[1]}}  {bar:<{widths[2]}}  {verdict}")
+    machine = f"Python {platform.python_version()}, {os.cpu_count()} cores"
+    JSON.write_text(json.dumps({"machine": machine, "results": results}, indent=2) + "\n")
+    print(f"{machine}\n")
+    show([("what", "measured", "bar", ""), *report(results)])
+    if any(name in results for name in PEERS):
+        print(f"\nFashion-MNIST, {peers.N_TRAIN:,} training images, 441 features, 10 classes:\n")
+        show([("model", "fit", "prediction", "memory", "accuracy", "fit time of ours"), *peer_report(results)])
+    print(f"\nThe numbers are in {JSON}.")
 
 
-def report(results: Results) -> Iterator[tuple[str, str, str, str]]:
-    """Lines of the table: what, measured, bar, verdict; cases without a result are left out."""
+def show(lines: list[tuple[str, ...]]) -> None:
+    widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
+    for line in lines:
+        print("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip())
 
-    def line(what: str, measured: str, bar: str, met: Callable[[], bool]) -> tuple[str, str, str, str]:
-        return what, measured, bar, "met" if met() else "MISSED"
 
+def peer_report(results: Results) -> Iterator[tuple[str, ...]]:
+    ours = results.get("histogp_exact", {}).get("fit_seconds")
+    for name, title in PEERS.items():
+        if name in results:
+            got = results[name]
+            yield (
+                title,
+                f"{got['fit_seconds']:.2f} s",
+                f"{got['prediction_us']:.1f} us",
+                f"{got['megabytes']:.0f} MB",
+                f"{got['accuracy']:.4f}",
+                f"{got['fit_seconds'] / ours:.1f} times" if ours else "",
+            )
+
+
+def line(what: str, measured: str, bar: str, met: Callable[[], bool]) -> Line:
+    return what, measured, bar, "met" if met() else "MISSED"
+
+
+def tool_report(results: Results) -> Iterator[Line]:
+    """Lines about quantised prediction, model files and the command line."""
+    if "quantized_fashion" in results:
+        got = results["quantized_fashion"]
+        yield line(
+            "quantised prediction, Fashion-MNIST 60,000 x 441, 10 classes",
+            f"{got['linear_us']:.1f} us",
+            "<= 10 us",
+            lambda: got["linear_us"] <= 10,
+        )
+        yield line(
+            "  same labels as exact, n_bins = 100",
+            f"{got['linear_agreement']:.2%} (accuracy {got['linear_accuracy']:.4f}), in {got['bins']:.0f} bins a dimension; "
+            f"nearest node of 100: {got['nearest_agreement']:.2%}",
+            ">= 99.9%",
+            lambda: got["linear_agreement"] >= 0.999,
+        )
+        ratio = got["nearest_error"] / got["linear_error"]
+        yield line(
+            "  largest error of a score",
+            f"{got['linear_error']:.4f} (worst case of all inputs {got['worst_case']:.2f}); nearest node {got['nearest_error']:.4f}, "
+            f"{ratio:.0f} times as much",
+            "bounds hold, >= 5 times",
+            lambda: ratio >= 5 and bool(got["linear_bounds_hold"]) and bool(got["nearest_bounds_hold"]),
+        )
+        yield line(
+            "model file of 60,000 x 441: loading; predict-only",
+            f"{got['load_seconds']:.2f} s ({got['file_mb']:.0f} MB); {got['table_mb']:.1f} MB, {got['table_load_seconds']:.3f} s",
+            "<= 1 s; <= 30 MB",
+            lambda: got["load_seconds"] <= 1 and got["table_mb"] <= 30,
+        )
+    if "predict_command" in results:
+        got = results["predict_command"]
+        yield line(
+            "histogp predict, 1,000,000 x 441 Parquet, 10 classes, quantised",
+            f"{got['seconds']:.0f} s, {got['megabytes']:.0f} MB (the file has {got['file_mb']:.0f} MB)",
+            "< 60 s, < 1,000 MB",
+            lambda: got["seconds"] < 60 and got["megabytes"] < 1000,
+        )
+    if "demo" in results:
+        got = results["demo"]
+        yield line("make demo in a fresh clone", f"{got['seconds']:.0f} s", "< 180 s", lambda: got["seconds"] < 180)
+
+
+def report(results: Results) -> Iterator[Line]:
+    """Lines of the first table: what, measured, bar, verdict; cases without a result are left out."""
     for what, case, bar in (
         ("fit, 10,090 x 1,000 sparse, binary, tol 1e-2", "fit_10090", 0.35),
         ("fit, 10,090 x 1,000 sparse, binary, tol 1e-7", "fit_10090_tight", 0.8),
@@ -96,7 +183,7 @@ def report(results: Results) -> Iterator[tuple[str, str, str, str]]:
         )
     if "growth" in results:
         got = results["growth"]
-        times = ", ".join(f"{got[f'n_{n}']:.2f}" for n in cases.GROWTH_SIZES)
+        times = ", ".join(f"{got[f'n_{n}']:.2f}" for n in engine.GROWTH_SIZES)
         yield line(
             "growth of the fit, Fashion-MNIST 7,500 to 60,000",
             f"exponent {got['exponent']:.2f} ({times} s)",
@@ -115,8 +202,15 @@ def report(results: Results) -> Iterator[tuple[str, str, str, str]]:
             )
     if "prediction" in results:
         got = results["prediction"]
-        times = ", ".join(f"{got[f'n_{n}']:.1f} us at N = {n:,}" for n in cases.PREDICTION_SIZES)
-        yield line("exact prediction, sparse, binary", times, "<= 8 us at 10,090", lambda: got["n_10090"] <= 8)
+        for kind, name, bar in (("exact", "exact", 8.0), ("quantized", "quantised", 0.5)):
+            times = ", ".join(f"{got[f'{kind}_{n}']:.2f} us at N = {n:,}" for n in engine.PREDICTION_SIZES)
+            yield line(
+                f"{name} prediction, 1,000 sparse features, binary",
+                times,
+                f"<= {bar} us at 10,090",
+                lambda kind=kind, bar=bar: got[f"{kind}_10090"] <= bar,
+            )
+    yield from tool_report(results)
     if "startup" in results:
         got = results["startup"]
         yield line(
@@ -135,7 +229,8 @@ def report(results: Results) -> Iterator[tuple[str, str, str, str]]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        print(json.dumps(getattr(cases, sys.argv[1])()))
+    if sys.argv[1:2] == ["--case"]:
+        module = next(module for module in (measure, engine, tool, peers) if hasattr(module, sys.argv[2]))
+        print(json.dumps(getattr(module, sys.argv[2])()))
     else:
-        main()
+        main(sys.argv[1:])

@@ -103,7 +103,7 @@ class Rows(_Compressed):
     @classmethod
     def _from_sparse(cls, X: Any) -> Rows:
         X = X.tocsr()
-        if not X.has_canonical_format or not np.all(X.data):
+        if not X.has_canonical_format or X.data.min(initial=1) == 0:
             X = X.copy()
             X.sum_duplicates()
             X.eliminate_zeros()

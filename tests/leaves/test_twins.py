@@ -178,7 +178,7 @@ def test_extreme_errors():
 def test_read_block_and_read_one():
     unit = TOP / (2.0**OCTAVES - 1)
     per_unit = np.divide(1, unit, where=unit > 0, out=np.zeros(9))
-    rows = (ROWS.indptr, ROWS.column_of, ROWS.values, per_unit, STARTS)
+    rows = (ROWS.indptr, ROWS.column_of, ROWS.values, per_unit, STARTS, np.diff(STARTS) - 1.0)
     for reading, shift, blend in (("linear", 0.0, 1.0), ("nearest", 0.5, 0.0)):
         block, one = np.empty((len(X), 3)), np.empty(len(X))
         quantized.read_block(*rows, TABLE, 5, shift, blend, 0, len(X), np.empty(3), block)

@@ -150,14 +150,15 @@ def extreme_errors(indptr, row_of, heights, alpha, starts, places, nodes, first,
 
 
 @leaf
-def read_block(indptr, column_of, values, per_unit, starts, nodes, n_bins, shift, blend, first, last, total, out):
+def read_block(indptr, column_of, values, per_unit, starts, ends, nodes, n_bins, shift, blend, first, last, total, out):
     """Add up the table over the non-zeros of the rows ``first..last``, several problems at once.
 
     With ``v = 1 + per_unit x`` between the powers of two ``2^l`` and ``2^(l + 1)``, the value x lies at
     ``t = n_bins (l + v / 2^l - 1)`` on the grid of its column, if that is so long. It is read as
     ``(1 - s) node_k + s node_(k + 1)`` with ``k = floor(t + shift)``, ``s = blend (t - k)``: shift 0 and
     blend 1 interpolate, shift 1/2 and blend 0 take the nearest node.
-    per_unit (D,); starts (D + 1,); nodes (starts[D] + 1, M); total (M,) is scratch; out (n, M).
+    per_unit (D,); starts (D + 1,); ends (D,), the number of the last node of each column, as a float64; nodes
+    (starts[D] + 1, M); total (M,) is scratch; out (n, M).
     """
     # Unsigned numbers throughout: Numba would test signed ones for indices below zero.
     one, width = np.uint64(1), np.uint64(nodes.shape[1])
@@ -166,12 +167,11 @@ def read_block(indptr, column_of, values, per_unit, starts, nodes, n_bins, shift
         total[:] = 0
         for e in range(np.uint64(indptr[i]), np.uint64(indptr[i + one])):
             column = np.uint64(column_of[e])
-            start = starts[column]
             bits = np.float64(1 + values[e] * per_unit[column]).view(np.int64)
-            t = max(min((bits - _BITS_OF_ONE) * per_bit, float(starts[column + one] - start - 1)), 0.0)
-            k = np.int64(t + shift)
+            t = max(min((bits - _BITS_OF_ONE) * per_bit, ends[column]), 0.0)
+            k = np.floor(t + shift)
             s = blend * (t - k)
-            node = np.uint64(start + k)
+            node = np.uint64(starts[column] + np.int64(k))
             below, above = nodes[node], nodes[node + one]
             for m in range(width):
                 total[m] += (1 - s) * below[m] + s * above[m]
@@ -180,19 +180,29 @@ def read_block(indptr, column_of, values, per_unit, starts, nodes, n_bins, shift
 
 
 @leaf
-def read_one(indptr, column_of, values, per_unit, starts, nodes, n_bins, shift, blend, first, last, out):
-    """Like `read_block` for a single problem, twice as fast there; nodes (starts[D] + 1,), out (n,)."""
-    one = np.uint64(1)
+def read_one(indptr, column_of, values, per_unit, starts, ends, nodes, n_bins, shift, blend, first, last, out):
+    """Like `read_block` for a single problem, twice as fast there; nodes (starts[D] + 1,), out (n,).
+
+    Some hundred places at a time are found first and read then, so that the reads do not wait for each other.
+    """
+    one, at_once = np.uint64(1), np.uint64(256)
     per_bit = _PER_OCTAVE * n_bins
+    node_of = np.empty(at_once, np.int64)
+    share_of = np.empty(at_once)
     for i in range(np.uint64(first), np.uint64(last)):
         total = 0.0
-        for e in range(np.uint64(indptr[i]), np.uint64(indptr[i + one])):
-            column = np.uint64(column_of[e])
-            start = starts[column]
-            bits = np.float64(1 + values[e] * per_unit[column]).view(np.int64)
-            t = max(min((bits - _BITS_OF_ONE) * per_bit, float(starts[column + one] - start - 1)), 0.0)
-            k = np.int64(t + shift)
-            s = blend * (t - k)
-            node = np.uint64(start + k)
-            total += (1 - s) * nodes[node] + s * nodes[node + one]
+        begin, end = np.uint64(indptr[i]), np.uint64(indptr[i + one])
+        while begin < end:
+            count = min(end - begin, at_once)
+            for e in range(count):
+                column = np.uint64(column_of[begin + e])
+                bits = np.float64(1 + values[begin + e] * per_unit[column]).view(np.int64)
+                t = max(min((bits - _BITS_OF_ONE) * per_bit, ends[column]), 0.0)
+                k = np.floor(t + shift)
+                share_of[e] = blend * (t - k)
+                node_of[e] = starts[column] + np.int64(k)
+            for e in range(count):
+                node, s = np.uint64(node_of[e]), share_of[e]
+                total += (1 - s) * nodes[node] + s * nodes[node + one]
+            begin += count
         out[i] = total

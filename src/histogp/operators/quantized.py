@@ -87,7 +87,8 @@ class QuantizedTable:
     def evaluate(self, rows: Rows, n_threads: int = 1, reading: Reading = "linear") -> Array:
         n_problems = self.nodes.shape[1]
         out = np.empty((rows.n_rows, n_problems))
-        values = (rows.indptr, rows.column_of, self.kernel.transformed(rows), self.per_unit, self.starts)
+        ends = np.diff(self.starts) - 1.0
+        values = (rows.indptr, rows.column_of, self.kernel.transformed(rows), self.per_unit, self.starts, ends)
 
         def read(first: int, last: int) -> None:
             options = (self.n_bins, *_SHIFT_AND_BLEND[reading], first, last)

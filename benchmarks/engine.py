@@ -1,76 +1,27 @@
-"""What is measured. Each case runs in a process of its own and returns numbers by name."""
+"""The engine: fitting, products, exact prediction, start-up. Each case returns numbers by name."""
 
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
-from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+from measure import best_seconds, fashion_mnist, peak_megabytes, seconds, warm_up
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.metrics.pairwise import manhattan_distances
 from sklearn.svm import SVC
 
 from histogp import HistogramGPClassifier
-from histogp.datasets import load_fashion_mnist, make_bags_of_words, orientation_histograms
+from histogp.datasets import make_bags_of_words
 from histogp.kernels import HistogramIntersection, resolve
 from histogp.operators.build import build_operator
 
-FEATURES = Path(tempfile.gettempdir()) / "histogp-fashion-mnist.npz"
 GROWTH_SIZES = (7_500, 15_000, 30_000, 60_000)
 PREDICTION_SIZES = (2_500, 10_090, 50_050)
-
-
-def durations(work: Callable[[], object], repeats: int) -> list[float]:
-    """Durations in seconds, after one call that compiles and warms the caches."""
-    work()
-    measured = []
-    for _ in range(repeats):
-        start = perf_counter()
-        work()
-        measured.append(perf_counter() - start)
-    return measured
-
-
-def seconds(work: Callable[[], object], repeats: int = 5) -> float:
-    """The median, for what users wait for."""
-    return float(np.median(durations(work, repeats)))
-
-
-def best_seconds(work: Callable[[], object], repeats: int = 20) -> float:
-    """The best, as usual for bandwidths: the machine's own limit, not that of its neighbours."""
-    return min(durations(work, repeats))
-
-
-def peak_megabytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def fashion_mnist() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Orientation histograms, computed once a run (in another process, which does not count here)."""
-    with np.load(FEATURES) as arrays:
-        return tuple(arrays[name] for name in ("X_train", "y_train", "X_test", "y_test"))  # type: ignore[return-value]
-
-
-def prepare() -> dict[str, float]:
-    X_train, y_train, X_test, y_test = load_fashion_mnist()
-    start = perf_counter()
-    X_train, X_test = orientation_histograms(X_train), orientation_histograms(X_test)
-    duration = perf_counter() - start
-    np.savez(FEATURES, X_train=X_train, y_train=y_train, X_test=X_test, y_test=y_test)
-    return {"seconds": duration, "density": float(np.mean(X_train > 0))}
-
-
-def warm_up(X: object, y: np.ndarray) -> None:
-    """Load the compiled code of both solvers and of prediction."""
-    for size in (500, 2_500):
-        HistogramGPClassifier().fit(X[:size], y[:size]).predict(X[:10])  # type: ignore[index]
 
 
 def fit_fashion() -> dict[str, float]:
@@ -207,7 +158,10 @@ def prediction() -> dict[str, float]:
     microseconds = {}
     for n in PREDICTION_SIZES:
         clf = HistogramGPClassifier(random_state=0).fit(X[:n], y[:n])
-        microseconds[f"n_{n}"] = 1e6 * seconds(lambda clf=clf: clf.decision_function(test)) / 10_000
+        for kind in ("exact", "quantized"):
+            clf.set_params(prediction=kind)
+            duration = seconds(lambda clf=clf: clf.decision_function(test), repeats=15)
+            microseconds[f"{kind}_{n}"] = 1e6 * duration / 10_000
     return microseconds
 
 
