@@ -50,9 +50,7 @@ def main(chosen: list[str]) -> None:
     results: Results = {}
     for name in chosen or [*ENGINE, *FASHION, *PEERS]:
         print(f"... {name}", file=sys.stderr, flush=True)
-        done = subprocess.run(
-            [sys.executable, __file__, "--case", name], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        done = subprocess.run([sys.executable, __file__, "--case", name], capture_output=True, text=True)
         if done.returncode:
             print(f"{name} left out: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
             if name == "prepare":
@@ -106,22 +104,23 @@ def tool_report(results: Results) -> Iterator[Line]:
         )
         yield line(
             "  same labels as exact, n_bins = 100",
-            f"{got['linear_agreement']:.2%} (accuracy {got['linear_accuracy']:.4f}), in {got['bins']:.0f} bins a dimension; "
-            f"nearest node of 100: {got['nearest_agreement']:.2%}",
+            f"{got['linear_agreement']:.2%} (accuracy {got['linear_accuracy']:.4f}, {got['bins']:.0f} bins a column); "
+            f"nearest node {got['nearest_agreement']:.2%}",
             ">= 99.9%",
             lambda: got["linear_agreement"] >= 0.999,
         )
         ratio = got["nearest_error"] / got["linear_error"]
         yield line(
             "  largest error of a score",
-            f"{got['linear_error']:.4f} (worst case of all inputs {got['worst_case']:.2f}); nearest node {got['nearest_error']:.4f}, "
-            f"{ratio:.0f} times as much",
+            f"{got['linear_error']:.4f} (worst case of all inputs {got['worst_case']:.2f}); "
+            f"nearest node {got['nearest_error']:.4f}, {ratio:.0f} times as much",
             "bounds hold, >= 5 times",
             lambda: ratio >= 5 and bool(got["linear_bounds_hold"]) and bool(got["nearest_bounds_hold"]),
         )
         yield line(
             "model file of 60,000 x 441: loading; predict-only",
-            f"{got['load_seconds']:.2f} s ({got['file_mb']:.0f} MB); {got['table_mb']:.1f} MB, {got['table_load_seconds']:.3f} s",
+            f"{got['load_seconds']:.2f} s ({got['file_mb']:.0f} MB); {got['table_mb']:.1f} MB, "
+            f"{got['table_load_seconds']:.3f} s",
             "<= 1 s; <= 30 MB",
             lambda: got["load_seconds"] <= 1 and got["table_mb"] <= 30,
         )
