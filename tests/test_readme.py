@@ -6,11 +6,13 @@ from pathlib import Path
 README = Path(__file__).parents[1] / "README.md"
 
 
-def test_the_examples_run(capsys):
+def test_the_examples_run(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     names: dict = {}
     for block in blocks:
         exec(block, names)
     assert names["search"].best_score_ > 0.9
+    assert (names["same"].predict(names["X_test"]) == names["clf"].predict(names["X_test"])).all()
     assert float(capsys.readouterr().out.split()[0]) > 0.9
