@@ -24,13 +24,13 @@ types: .venv/tested
 unit: .venv/tested
 	$(RUN) -m pytest
 
-# The built wheel, without extras and outside of the source tree, imports and fits.
+# The built wheel, without extras and outside of the source tree, imports, fits and shows its demo.
 wheel: .venv/tested
 	rm -rf dist .venv-wheel
 	$(PIP) wheel --no-deps --wheel-dir dist .
 	$(RUN) -m venv .venv-wheel
 	.venv-wheel/bin/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt dist/*.whl
-	cd dist && ../.venv-wheel/bin/python -W error ../.ci/check_wheel.py
+	cd dist && ../.venv-wheel/bin/python -W error ../.ci/check_wheel.py && ../.venv-wheel/bin/histogp demo
 
 bench: .venv/tested
 	$(RUN) benchmarks/run.py

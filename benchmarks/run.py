@@ -38,6 +38,7 @@ FASHION = ["prepare", "fit_fashion", "growth", "product", "quantized_fashion", "
 PEERS = {
     "histogp_exact": "histogp, exact prediction",
     "histogp_quantized": "histogp, quantised prediction",
+    "histogp_poly": 'histogp, kernel="hik-poly", noise=3, quantised',
     "svc_rbf": "SVC, RBF on square roots",
     "linear_svc_chi2": "LinearSVC on AdditiveChi2Sampler",
     "ridge": "RidgeClassifier",
