@@ -44,7 +44,7 @@ def kernel_matrix(A, B, kernel):
 def octave_nodes(n_bins, n_octaves):
     """A grid from 0 to 1: ``n_bins`` bins of one width, then as many of twice the width, and so on."""
     widths = np.repeat(2.0 ** np.arange(n_octaves), n_bins)
-    return np.concatenate([[0], np.cumsum(widths)]) / widths.sum()
+    return np.concatenate([[0], np.cumsum(widths)]) / max(widths.sum(), 1)
 
 
 def read_grid(h, nodes, f, reading):

@@ -57,11 +57,10 @@ class QuantizedTable:
         top = upper if kernel.weights is None else upper * kernel.weights
         octaves = _octaves(data, heights, alpha, top, grid, n_threads)
         starts = np.concatenate([[0], np.cumsum(octaves * grid.n_bins + 1)])
-        units = 1 / (2.0**octaves - 1)
-        shapes = [_shape(grid.n_bins, count) for count in range(1, MOST_OCTAVES + 1)]
-        places = np.concatenate([shapes[count - 1] * end for count, end in zip(octaves, top, strict=True)])
-        with np.errstate(divide="ignore", over="ignore"):
-            per_unit = 1 / (units * upper)
+        shapes = [_shape(grid.n_bins, count) for count in range(MOST_OCTAVES + 1)]
+        places = np.concatenate([shapes[count] * end for count, end in zip(octaves, top, strict=True)])
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            per_unit = (2.0**octaves - 1) / upper
         per_unit[~np.isfinite(per_unit)] = 0.0  # nothing above zero was seen there
 
         alpha = plain(alpha, np.float64)
@@ -80,8 +79,9 @@ class QuantizedTable:
         nodes = sweep(quantized.fill_nodes, np.zeros((len(places) + 1, n_problems)))
         extremes = sweep(quantized.extreme_errors, np.empty((data.n_columns, 2, n_problems)), nodes).sum(axis=0)
         bounds = sweep(quantized.weigh_bins, np.empty((data.n_columns, n_problems))).sum(axis=0)
-        widest = places[starts[1:] - 1] - places[starts[1:] - 2]  # the last bin
-        errors = np.maximum(widest / 2, largest_height - top)
+        # The last bin of a grid is the widest.
+        widths = np.where(octaves > 0, places[starts[1:] - 1] - places[starts[1:] - 2], 0.0)
+        errors = np.maximum(widths / 2, largest_height - top)
         return cls(kernel, grid.n_bins, per_unit, starts, nodes, errors, bounds, np.abs(extremes).max(axis=0))
 
     def evaluate(self, rows: Rows, n_threads: int = 1, reading: Reading = "linear") -> Array:
@@ -109,19 +109,20 @@ def _last_of_each_column(data: SortedColumns, entries: Array) -> Array:
 
 
 def _shape(n_bins: int, n_octaves: int) -> Array:
-    """The nodes of a grid from 0 to 1."""
+    """The nodes of a grid from 0 to 1; of no octaves the 0 alone."""
     octave, bin_in_octave = np.divmod(np.arange(n_octaves * n_bins + 1), n_bins)
-    return (2.0**octave * (1 + bin_in_octave / n_bins) - 1) / (2.0**n_octaves - 1)
+    return (2.0**octave * (1 + bin_in_octave / n_bins) - 1) / max(2.0**n_octaves - 1, 1.0)
 
 
 def _octaves(data: SortedColumns, heights: Array, alpha: Array, top: Array, grid: Grid, n_threads: int) -> Array:
-    """How many octaves the training values of each dimension deserve, (D,).
+    """How many octaves the training values of each dimension deserve, (D,); none where there are none.
 
     One more must lower the squared error at least in proportion to the bins that it adds.
     Examples count by ``|alpha|``: what matters are kinks, and a row may stand for several of less weight.
     """
+    filled = data.counts > 0
     if grid.uniform:
-        return np.ones(data.n_columns, np.int64)
+        return filled.astype(np.int64)
     importance = np.abs(alpha).sum(axis=1)
     crowding = np.empty((data.n_columns, MOST_OCTAVES))
     threads.run(
@@ -130,4 +131,4 @@ def _octaves(data: SortedColumns, heights: Array, alpha: Array, top: Array, grid
         ),
         data.parts(n_threads),
     )
-    return 1 + (crowding * np.arange(1, MOST_OCTAVES + 1)).argmin(axis=1)
+    return np.where(filled, 1 + (crowding * np.arange(1, MOST_OCTAVES + 1)).argmin(axis=1), 0)

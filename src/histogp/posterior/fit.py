@@ -43,9 +43,9 @@ class Posterior:
         return table.evaluate(rows, n_threads)
 
     def quantized(self, grid: Grid) -> QuantizedMean:
-        """The mean on a grid, tabulated at the first call."""
-        key = (grid.n_bins, grid.uniform, None if grid.upper is None else grid.upper.tobytes())
-        return self._prepared.get(key, lambda: self._quantize(grid))
+        """The mean on a grid, tabulated when a grid is asked for that was not the last one."""
+        version = (grid.n_bins, grid.uniform, None if grid.upper is None else grid.upper.tobytes())
+        return self._prepared.get("quantized", lambda: self._quantize(grid), version)
 
     def _quantize(self, grid: Grid) -> QuantizedMean:
         table = self.operator.grid_table(self.alpha, grid)
