@@ -45,7 +45,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "preconditioner_rank": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
         "prediction": [StrOptions({"exact", "quantized"})],
-        "n_bins": [Interval(Integral, 1, None, closed="left")],
+        "n_bins": [Interval(Integral, 1, 2**16, closed="both")],
         "interpolation": [StrOptions({"linear", "nearest"})],
         "value_range": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
         "n_jobs": [None, Integral],

@@ -18,7 +18,7 @@ from histogp.operators.sorted import SortedOperator
 from histogp.posterior.fit import Posterior
 from histogp.posterior.quantized import PredictOnly, QuantizedMean
 from histogp.solvers.noise import Noise
-from histogp.storage import SortedColumns
+from histogp.storage import Array, SortedColumns
 
 FORMAT = 1
 _TABLE = ("per_unit", "starts", "nodes", "errors", "linear_bounds", "linear_worst")
@@ -83,7 +83,12 @@ def _restore(cls: Any, document: dict[str, Any], reader: Reader) -> Any:
         raise ModelFileError("its parameters are not those of its class.")
     estimator = cls(**{name: reader.value(given[name]) for name in given})
     estimator._validate_params()
+    includes_training = document["includes_training"]
+    if type(includes_training) is not bool:
+        raise ModelFileError("its description is damaged.")
     n_features = integer(document, "n_features", 1)
+    # Before anything of that length is made, it must be in the file.
+    pointers = reader.array("data.indptr" if includes_training else "table.starts", np.int64, (n_features + 1,))
     kernel = reader.object(document["kernel"])
     if not isinstance(kernel, HistogramIntersection):
         raise ModelFileError("its kernel is damaged.")
@@ -103,17 +108,14 @@ def _restore(cls: Any, document: dict[str, Any], reader: Reader) -> Any:
     ):
         setattr(estimator, attribute, integer(document, key))
     estimator.residual_ = reader.array("residual", np.float64, (None,), lowest=0)
-    includes_training = document["includes_training"]
-    if type(includes_training) is not bool:
-        raise ModelFileError("its description is damaged.")
     n_problems = estimator._unpack(reader, document["outputs"])
     if len(estimator.residual_) != n_problems or n_problems < 1:
         raise ModelFileError("its number of problems is damaged.")
     resolved = resolve(kernel, n_features)
     if includes_training:
-        estimator._install(_read_training(estimator, resolved, reader, n_problems))
+        estimator._install(_read_training(estimator, resolved, reader, pointers, n_problems))
     else:
-        estimator._posterior = _read_table(estimator, resolved, reader, n_problems)
+        estimator._posterior = _read_table(estimator, resolved, reader, pointers, n_problems)
     reader.finish()
     return estimator
 
@@ -151,15 +153,15 @@ def _training_arrays(posterior: Posterior) -> dict[str, Any]:
     return arrays
 
 
-def _read_training(estimator: Any, kernel: Any, reader: Reader, n_problems: int) -> Posterior:
+def _read_training(estimator: Any, kernel: Any, reader: Reader, indptr: Array, n_problems: int) -> Posterior:
     n_rows = estimator.n_examples_
-    # First what takes its size from the file: nothing larger is made before it is known to be there.
+    # First, again, what is as long as it says.
     alpha = reader.array("alpha", np.float64, (n_rows, n_problems))
     if not 1 <= n_rows < 2**32:
         raise ModelFileError("its number of examples is damaged.")
     targets = estimator._unpack_targets(reader, n_rows)
     data = SortedColumns.checked(
-        reader.array("data.indptr", np.int64, (estimator.n_features_in_ + 1,)),
+        indptr,
         reader.array("data.row_of", np.uint32, (None,)),
         reader.array("data.values", np.float64, (None,)),
         n_rows,
@@ -181,9 +183,8 @@ def _table_arrays(quantized: QuantizedMean) -> dict[str, Any]:
     return arrays | {f"table.{name}": getattr(quantized, name) for name in _NORMS}
 
 
-def _read_table(estimator: Any, kernel: Any, reader: Reader, n_problems: int) -> PredictOnly:
+def _read_table(estimator: Any, kernel: Any, reader: Reader, starts: Array, n_problems: int) -> PredictOnly:
     n_features, grid = estimator.n_features_in_, estimator._grid()
-    starts = reader.array("table.starts", np.int64, (n_features + 1,))
     if starts[0] != 0 or np.any(np.diff(starts) < 1):
         raise ModelFileError("its table is damaged.")
     shapes = {

@@ -174,9 +174,9 @@ def _quantization(bins: Sequence[Quantization], exact: Point | None) -> Section:
         Series("bound: by weights in a bin", n, [point.by_weights for point in bins], dashed=True),
     ]
     chart = charts.line_chart(
-        series, x_label="bins a dimension", y_label="largest error", log_x=True, log_y=True, title="Error of a score"
+        series, x_label="n_bins", y_label="largest error", log_x=True, log_y=True, title="Error of a score"
     )
-    header = ["bins", "largest error", "worst case", "same label", "time"]
+    header = ["n_bins", "largest error", "worst case", "same label", "time"]
     rows = [
         [
             str(point.n_bins),
