@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+from itertools import product
 from typing import Any
 
 from histogp.cli.errors import DataError
@@ -41,6 +43,7 @@ def add_data(parser: argparse.ArgumentParser, *, labels: bool) -> None:
 
 def open_data(options: argparse.Namespace, model: Any = None) -> Source:
     """The rows, in the columns that the model knows."""
+    _keep_input(options)
     names = getattr(model, "feature_names_in_", None)
     return open_source(
         options.data,
@@ -67,3 +70,12 @@ def read_data(options: argparse.Namespace, task: str, model: Any = None) -> tupl
             f"{options.data} has no labels of its own: name their column with --label or their file with --labels."
         )
     return chunk.X, typed(labels) if task == "classification" else numeric(labels), source.feature_names
+
+
+def _keep_input(options: argparse.Namespace) -> None:
+    """Refuse an output that would take the place of an input."""
+    outputs = [getattr(options, name, None) for name in ("output", "report")]
+    inputs = [getattr(options, name, None) for name in ("data", "labels", "model")]
+    for output, given in product(filter(None, outputs), filter(None, inputs)):
+        if os.path.exists(output) and os.path.exists(given) and os.path.samefile(output, given):
+            raise DataError(f"{output} is an input of this command; write to another file.")
