@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from queue import SimpleQueue
 from typing import Any
 
 _lock = threading.Lock()
-_pool: ThreadPoolExecutor | None = None
+_queue: SimpleQueue | None = None
 
 
 def run(work: Callable[..., Any], parts: Sequence[Iterable[tuple]]) -> None:
@@ -30,9 +32,9 @@ def run(work: Callable[..., Any], parts: Sequence[Iterable[tuple]]) -> None:
     futures: list[Future] = []
     try:
         for part in parts[1:]:
-            try:
-                futures.append(_get_pool().submit(run_part, part))
-            except RuntimeError:  # the interpreter is shutting down and starts no threads any more
+            futures.append(Future())  # before it is handed over: an interrupt in between must find it
+            if not _hand_over(futures[-1], run_part, part):
+                futures.pop()
                 run_part(part)
         for part in parts[:1]:
             run_part(part)
@@ -47,20 +49,46 @@ def run(work: Callable[..., Any], parts: Sequence[Iterable[tuple]]) -> None:
         raise
 
 
-def _get_pool() -> ThreadPoolExecutor:
-    global _pool
+def _hand_over(future: Future, work: Callable[..., Any], part: Iterable[tuple]) -> bool:
+    """Have a worker do it; false if there is none, because the interpreter is shutting down."""
+    if sys.is_finalizing():
+        return False
+    try:
+        _get_queue().put((future, work, part))
+    except RuntimeError:  # no new threads any more
+        return False
+    return True
+
+
+def _get_queue() -> SimpleQueue:
+    global _queue
     with _lock:
-        if _pool is None:
-            _pool = ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="histogp")
-        return _pool
+        if _queue is None:
+            queue: SimpleQueue = SimpleQueue()
+            # Daemons, and not concurrent.futures: an interrupt while that starts a thread makes the exit wait for ever.
+            for number in range(os.cpu_count() or 1):
+                threading.Thread(target=_serve, args=(queue,), name=f"histogp-{number}", daemon=True).start()
+            _queue = queue
+        return _queue
 
 
-def _forget_pool() -> None:
+def _serve(queue: SimpleQueue) -> None:
+    while True:
+        future, work, part = queue.get()
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(work(part))
+            except BaseException as error:
+                future.set_exception(error)
+        del future, work, part  # the thread waits now, and must not keep arrays alive
+
+
+def _forget_workers() -> None:
     # The threads do not survive a fork, and the lock may have been held by one of them.
-    global _lock, _pool
-    _pool = None
+    global _lock, _queue
+    _queue = None
     _lock = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
-    os.register_at_fork(after_in_child=_forget_pool)
+    os.register_at_fork(after_in_child=_forget_workers)
