@@ -82,6 +82,11 @@ def _forge_array(arrays, rng):
             array = array.reshape(-1, 1) if rng.random() < 0.5 else array.ravel()
         case 4:
             array = np.concatenate([array, array])
+        case 5 if array.size and array.dtype.kind in "iu":
+            # Several at once, so that their differences may look right.
+            at = rng.integers(array.size)
+            extremes = np.array([0, 1, 2**40, 2**62, 2**63 - 1, -1, -(2**63)])
+            array.flat[at : at + 5] = rng.choice(extremes, len(array.flat[at : at + 5])).astype(array.dtype)
         case 5:
             other = list(arrays)[rng.integers(len(arrays))]
             arrays[other], array = array, arrays[other]

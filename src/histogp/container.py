@@ -22,7 +22,7 @@ from histogp.storage import Array
 
 KEY = "histogp"
 # Feature names, labels and numbers are arrays, so that a document is short. Nothing longer is parsed.
-LARGEST_HEADER = 10_000_000
+LARGEST_HEADER = 1_000_000
 _DTYPES = {
     **{
         f"{kind}{bits}": np.dtype(f"<{letter}{bits // 8}")

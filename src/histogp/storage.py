@@ -173,7 +173,9 @@ class SortedColumns(_Compressed):
     def checked(cls, indptr: Array, row_of: Array, values: Array, n_rows: int) -> SortedColumns:
         """From arrays of unknown origin, of the right types; compiled loops trust what they are given."""
         nnz = len(row_of)
-        if len(indptr) < 2 or indptr[0] != 0 or indptr[-1] != nnz or np.any(np.diff(indptr) < 0) or len(values) != nnz:
+        # Compared, not subtracted: differences may overflow and hide a wrong order.
+        ordered = np.all(indptr[1:] >= indptr[:-1])
+        if len(indptr) < 2 or indptr[0] != 0 or indptr[-1] != nnz or not ordered or len(values) != nnz:
             raise ValueError("the columns of the training data do not fit together")
         if nnz and row_of.max() >= n_rows:
             raise ValueError("the training data name a row that does not exist")

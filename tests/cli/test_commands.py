@@ -233,7 +233,9 @@ def test_demo_writes_one_page(run, tmp_path, monkeypatch):
         ("predict none.histogp train.csv", "There is no file 'none.histogp'"),
         ("predict model.histogp narrow.csv", "lacks 5 of the 6 columns"),
         ("predict model.histogp negative.csv", "Negative values in data"),
-        ("predict model.histogp nan.csv", "NaN"),
+        ("predict model.histogp nan.csv", "Input X contains NaN in column 0: fill such values in"),
+        ("predict model.histogp test.csv --ignore nothing", "no column 'nothing'"),
+        ("predict model.histogp test.csv --prediction quantized --n-bins 100000000", "n_bins"),
         ("predict model.histogp test.csv -o out.xlsx", "no known ending"),
         ("predict model.histogp test.csv -o test.csv", "test.csv is an input"),
         ("predict model.histogp test.csv -o ./model.histogp", "input"),
@@ -259,6 +261,39 @@ def test_bad_input_is_answered_by_one_sentence_and_code_2(run, model, arguments,
         assert said.startswith("histogp: ")
         assert said.count("\n") == 1
     assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_no_row_of_a_headerless_file_is_lost(run):
+    rows = [[f"id{k}", *row, label] for k, (row, label) in enumerate(zip(X.tolist(), NAMES, strict=True))]
+    with open("bare.csv", "w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    assert "80 rows, 6 features" in run("fit", "bare.csv", "--label", "-1", "--ignore", "0", "-o", "m")
+    assert (
+        len(list(csv.DictReader(run("predict", "m", "bare.csv", "--ignore", "0", "--ignore", "-1").splitlines()))) == 80
+    )
+
+
+def test_a_damaged_sparse_matrix_is_refused(run, model):
+    for name, at, value in (("indices", 3, 2_000_000_000), ("indices", 3, -7), ("indptr", 5, 2**30)):
+        matrix = sparse.csr_array(X)
+        getattr(matrix, name)[at] = value
+        sparse.save_npz("bad.npz", matrix)
+        assert "damaged sparse matrix" in run("predict", "model.histogp", "bad.npz", code=2)
+
+
+def test_a_solver_that_did_not_converge_says_so_in_one_line(run, capsys):
+    run("fit", "train.csv", "--label", "colour", "--solver", "cg", "--tol", "1e-14", "--max-iter", "2", "-o", "m")
+    main(["fit", "train.csv", "--label", "colour", "--solver", "cg", "--tol", "1e-14", "--max-iter", "2", "-o", "m"])
+    said = capsys.readouterr().err
+    assert said.startswith("histogp: The solver stopped after 2 iterations")
+    assert said.count("\n") == 1
+
+
+def test_one_row_of_a_regression_has_no_r2(run):
+    write_csv("data.csv", X, X[:, 1])
+    write_csv("row.csv", X[:1], X[:1, 1])
+    run("fit", "data.csv", "--label", "colour", "--task", "regression", "-o", "m")
+    assert json.loads(run("evaluate", "m", "row.csv", "--label", "colour", "--json"))["R2"] is None
 
 
 def test_an_error_in_the_middle_leaves_no_output(run, model, tmp_path, monkeypatch):

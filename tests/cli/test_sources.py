@@ -158,7 +158,7 @@ class TestNamedColumns:
         assert_same([source.read()], X[:, 2:])
 
     def test_columns_of_a_model_are_found_in_its_order(self, path):
-        source = open_source(path, label="y", features=["d", "a"], ignore=["no such"], n_features=2)
+        source = open_source(path, label="y", features=["d", "a"], n_features=2)
         assert source.feature_names == ["d", "a"]
         assert_same(source.chunks(2), X[:, [3, 0]])
 

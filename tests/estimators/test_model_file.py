@@ -345,6 +345,61 @@ def test_forged_tables(change, message, path):
     refused(forge(path.read_bytes(), path, change), path, message)
 
 
+HUGE = 2**63 - 1
+
+
+@pytest.mark.parametrize("pointers", [[1, -HUGE, -1, -1, -1], [HUGE, -HUGE, -1, -1, -1], [2**40, -HUGE - 1, -1, 5, 5]])
+def test_pointers_whose_differences_overflow(pointers, content, path):
+    def forge_training(_, arrays):
+        arrays["data.indptr"][1:-1] = pointers
+        arrays["data.values"].sort()
+
+    refused(forge(content, path, forge_training), path, "do not fit together")
+    model = fitted("texts").set_params(prediction="quantized", n_bins=9)
+    model.save(path, include_training=False)
+    model.set_params(prediction="exact", n_bins=100)
+
+    def forge_table(_, arrays):
+        arrays["table.starts"][1:-1] = pointers
+
+    refused(forge(path.read_bytes(), path, forge_table), path, "table is damaged")
+
+
+@pytest.mark.parametrize("name", ["objects", "regression"])
+@pytest.mark.parametrize("n_features", [200_000_000, 2**53 - 1])
+def test_a_forged_width_allocates_nothing(name, n_features, path):
+    model = fitted(name).set_params(value_range=1.0)
+    model.save(path)
+    model.set_params(value_range=None)
+    refused(forge(path.read_bytes(), path, lambda d, _: d.update(n_features=n_features)), path, "data.indptr")
+
+
+@pytest.mark.parametrize("change", [{"noise": -1}, {"n_bins": 0}, {"prediction": "fast"}])
+def test_parameters_that_load_would_refuse_are_refused_by_save(change, path):
+    with pytest.raises(ValueError, match=next(iter(change))):
+        HistogramGPClassifier().fit(X, CODES).set_params(**change).save(path)
+    assert not path.exists()
+
+
+def test_numpy_values_among_parameters_survive(path):
+    weights = dict(zip(np.unique(CODES == 1), (np.array(1.0), np.float32(3)), strict=True))
+    model = HistogramGPClassifier(class_weight=weights, noise=np.float32(0.5), n_bins=np.int64(50)).fit(X, CODES == 1)
+    model.save(path, include_training=np.True_)
+    assert histogp.load(path).class_weight == {False: 1.0, True: 3.0}
+
+    class Own(HistogramGPClassifier):
+        pass
+
+    with pytest.raises(ValueError, match="joblib"):
+        Own().fit(X, CODES).save(path)
+
+
+def test_very_small_targets_survive(path):
+    model = HistogramGPRegressor(normalize_y=True).fit(X, X[:, 1] * 1e-310)
+    model.save(path)
+    np.testing.assert_array_equal(histogp.load(path).predict(TEST), model.predict(TEST))
+
+
 def test_random_damage(content, path):
     rng = np.random.default_rng(0)
     parsed = container.parse(content)

@@ -32,7 +32,7 @@ class CsvSource(Source):
         if not start:
             raise DataError(f"{path} is empty.")
         first = [cell.strip() for cell in start[0]]
-        self._has_header = _is_header(first, start[1] if len(start) > 1 else [], wanted.label)
+        self._has_header = _is_header(first, start[1] if len(start) > 1 else [], wanted)
         names = first if self._has_header else None
         self._features, self._label = wanted.choose(path, names, len(first))
         self._names = names if names is not None else [str(k) for k in range(len(first))]
@@ -123,17 +123,14 @@ def _rest(path: Path, start: int, numbered: Iterator[tuple[int, str]]) -> str:
     raise DataError(f"{path}, line {start}: a quote is opened, but not closed.")
 
 
-def _is_header(first: list[str], second: list[str], label: str | None) -> bool:
-    """Whether the first line names the columns: some cell is no number, other than a label found by position."""
-    words = [k for k, cell in enumerate(first) if not _is_number(cell)]
-    try:
-        position = int(label or "") % len(first)
-    except ValueError:
-        return bool(words)
-    if words != [position] or label in first:
-        return bool(words)
-    # A label in words may stand in the first line of data; above a number it is a name.
-    return position < len(second) and _is_number(second[position])
+def _is_header(first: list[str], second: list[str], wanted: Wanted) -> bool:
+    """Whether the first line names the columns: some cell is no number, other than those found by position."""
+    words = {k for k, cell in enumerate(first) if not _is_number(cell)}
+    names = filter(None, [wanted.label, *wanted.ignore])
+    by_position = {int(name) % len(first) for name in names if name.lstrip("-").isdecimal() and name not in first}
+    # Words may stand in such columns in the first line of data; above a number a word is a name.
+    above_numbers = {k for k in words if k < len(second) and _is_number(second[k])}
+    return bool(words - by_position or above_numbers)
 
 
 def _is_number(cell: str) -> bool:

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from histogp.cli.errors import DataError
-from histogp.cli.labels import match, numeric, read_labels, typed
+from histogp.cli.labels import like, match, numeric, read_labels, typed
 from histogp.cli.sources import Source, open_source
 from histogp.storage import Array
 
@@ -69,7 +69,9 @@ def read_data(options: argparse.Namespace, task: str, model: Any = None) -> tupl
         raise DataError(
             f"{options.data} has no labels of its own: name their column with --label or their file with --labels."
         )
-    return chunk.X, typed(labels) if task == "classification" else numeric(labels), source.feature_names
+    if task == "regression":
+        return chunk.X, numeric(labels), source.feature_names
+    return chunk.X, typed(labels) if model is None else like(labels, model.classes_), source.feature_names
 
 
 def _keep_input(options: argparse.Namespace) -> None:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.base import is_classifier
 
 from histogp.atomic import replaceable, replacing
@@ -17,7 +18,6 @@ from histogp.cli.errors import DataError
 from histogp.cli.predict import add_prediction, load_model
 from histogp.reports.evaluation import evaluate
 from histogp.reports.report import report
-from histogp.storage import Array
 
 EXAMPLES = """
 histogp evaluate model.histogp test.csv --label species
@@ -41,12 +41,13 @@ def run(options: argparse.Namespace) -> None:
     model = load_model(options)
     if options.report is not None:
         replaceable(Path(options.report))
+    if not is_classifier(model) and model._scale.size > 1:
+        raise DataError(f"The model has {model._scale.size} outputs, but rows can have one target only here.")
     task = "classification" if is_classifier(model) else "regression"
     with progress(f"reading {options.data}") as advance:
         X, y, _ = read_data(options, task, model)
         # Names were matched when the columns were chosen.
         vars(model).pop("feature_names_in_", None)
-        y = _like_the_classes(y, model)
         if options.report is None:
             advance(title="evaluating")
             evaluation = evaluate(model, X, y)
@@ -64,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
             write_page(options.report, page)
     results = {"rows": evaluation.n_rows, **evaluation.scores, "microseconds a row": evaluation.microseconds}
     if options.json:
-        say(json.dumps(results))
+        say(json.dumps({name: value if np.isfinite(value) else None for name, value in results.items()}))
         return
     for name, value in results.items():
         say(f"{name:<24} {value:,.4f}" if isinstance(value, float) else f"{name:<24} {value:,}")
@@ -74,13 +75,6 @@ def write_page(path: str, page: str) -> None:
     """Write a report as a whole or not at all."""
     with replacing(Path(path)) as temporary:
         temporary.write_text(page, encoding="utf-8")
-
-
-def _like_the_classes(y: Array, model: Any) -> Array:
-    """Labels that all happen to be numbers are texts to a model that has learnt texts."""
-    if is_classifier(model) and model.classes_.dtype.kind in "UO":
-        return y.astype(str)
-    return y
 
 
 def _shape(text: str) -> tuple[int, int]:

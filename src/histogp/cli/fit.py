@@ -42,6 +42,8 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--class-weight", choices=["balanced", "balanced-ovr"], help="for unequal classes")
     parser.add_argument("--solver", choices=["auto", "cg", "cholesky"], default="auto", help="default: auto")
     parser.add_argument("--tol", type=float, default=1e-2, help="relative residual of the solver; default: 0.01")
+    parser.add_argument("--max-iter", type=int, default=1000, help="iterations of the solver at most; default: 1000")
+    parser.add_argument("--preconditioner-rank", type=int, help="default: chosen automatically")
     parser.add_argument(
         "--prediction", choices=["exact", "quantized"], default="exact", help="how the model predicts; default: exact"
     )
@@ -90,6 +92,8 @@ def _model(options: argparse.Namespace) -> Any:
         "noise": options.noise,
         "solver": options.solver,
         "tol": options.tol,
+        "max_iter": options.max_iter,
+        "preconditioner_rank": "auto" if options.preconditioner_rank is None else options.preconditioner_rank,
         "prediction": options.prediction,
         "n_bins": options.n_bins,
         "n_jobs": options.jobs,

@@ -27,15 +27,33 @@ def typed(labels: Array) -> Array:
 
     Types depend on all labels, so that they must not be given piece by piece.
     """
-    labels = _plain(labels)
-    missing = np.flatnonzero(_missing(labels))
-    if len(missing):
-        raise DataError(f"The label of row {missing[0] + 1} is missing.")
+    labels = _complete(labels)
     if labels.dtype.kind == "U":
-        return _numbers_of_text(labels)
+        return _numbers_of_text(np.char.strip(labels))
     if labels.dtype.kind == "f" and np.all((labels == np.rint(labels)) & (np.abs(labels) <= LARGEST_EXACT)):
         return labels.astype(np.int64)
     return labels
+
+
+def like(labels: Array, classes: Array) -> Array:
+    """Labels as those of a model that they stand for, by their text or by their number; others as they are."""
+    labels = _complete(labels)
+    known: dict[Any, Any] = {str(label): label for label in classes.tolist()}
+    if classes.dtype.kind in "biuf":
+        known |= {float(label): label for label in classes.tolist()}
+    distinct, inverse = np.unique(labels, return_inverse=True)
+    found = []
+    for label in distinct.tolist():
+        text = str(label).strip()
+        number = _number(label)
+        if text in known or number in known:
+            found.append(known.get(text, known.get(number)))
+        elif classes.dtype.kind in "biuf" and np.isnan(number):
+            row = int(np.argmax(inverse == len(found))) + 1
+            raise DataError(f"The label {label!r} of row {row} is none of the model's classes, which are numbers.")
+        else:
+            found.append(str(label) if classes.dtype.kind in "OU" else number)
+    return np.array(found)[inverse]
 
 
 def numeric(labels: Array) -> Array:
@@ -81,6 +99,14 @@ def match(labels: Array, n_rows: int, path: str | os.PathLike[str]) -> Array:
     if len(labels) == n_rows + 1 and Path(path).suffix.lower() in TEXT:
         return labels[1:]
     raise DataError(f"{path} has {len(labels)} labels, but the data have {n_rows} rows.")
+
+
+def _complete(labels: Array) -> Array:
+    labels = _plain(labels)
+    missing = np.flatnonzero(_missing(labels))
+    if len(missing):
+        raise DataError(f"The label of row {missing[0] + 1} is missing.")
+    return labels
 
 
 def _plain(labels: Array) -> Array:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Sequence
+
+from sklearn.exceptions import ConvergenceWarning
 
 import histogp
 from histogp.cli import demo, evaluate, fit, inspect, predict
@@ -25,7 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code: 2 for bad input, with one sentence on standard error."""
     options = parser().parse_args(arguments)
     try:
-        options.run(options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", ConvergenceWarning)
+            warnings.showwarning = _show  # type: ignore[assignment]
+            options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read the output has seen enough; Python would complain when it flushes at exit.
@@ -53,6 +60,10 @@ def parser() -> argparse.ArgumentParser:
     for module in (demo, fit, predict, evaluate, inspect):
         module.add_command(commands)
     return top
+
+
+def _show(message: Warning | str, *_: object) -> None:
+    print(f"histogp: {message}", file=sys.stderr)
 
 
 def _sentence(error: BaseException) -> str:

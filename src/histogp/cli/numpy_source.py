@@ -110,7 +110,14 @@ def _matrix(path: Path, array: Array) -> Array:
 
 def _npz_matrix(path: Path, arrays: Mapping[str, Array], label: str | None) -> Any:
     if {"format", "shape", "data"} <= set(arrays):
-        return sparse.csr_array(sparse.load_npz(path))
+        matrix = sparse.load_npz(path)
+        try:
+            # SciPy itself would follow an index out of range.
+            if hasattr(matrix, "check_format"):
+                matrix.check_format(full_check=True)
+            return sparse.csr_array(matrix)
+        except ValueError as error:
+            raise DataError(f"{path} holds a damaged sparse matrix: {error}.") from None
     if "X" in arrays:
         return _matrix(path, arrays["X"])
     matrices = [key for key, array in arrays.items() if array.ndim == 2 and key not in ("y", label)]

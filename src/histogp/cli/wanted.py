@@ -36,9 +36,9 @@ class Wanted:
         if names is not None:
             _refuse_duplicates(path, names)
         label = None if self.label is None else _position(path, self.label, names, n_columns)
+        left_out = {label, *(_position(path, name, names, n_columns) for name in self.ignore)}
         if self.features is not None and names is not None:
             return _named(path, self.features, names), label
-        left_out = {label, *(_position(path, name, names, n_columns) for name in self.ignore)}
         chosen = [k for k in range(n_columns) if k not in left_out]
         for k in chosen:
             if names is not None and not names[k]:

@@ -234,12 +234,10 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         uniform = self.interpolation == "nearest"  # the papers' quantisation, to which theorem 1 applies
         if self.value_range is None:
             return Grid(self.n_bins, uniform=uniform)
-        upper = np.broadcast_to(
-            per_dimension("value_range", self.value_range, self.n_features_in_), self.n_features_in_
-        )
+        upper = per_dimension("value_range", self.value_range, self.n_features_in_)
         if upper.min() <= 0:
             raise ValueError(f"value_range must be positive; got {upper.min():g}.")
-        return Grid(self.n_bins, upper, uniform)
+        return Grid(self.n_bins, np.broadcast_to(upper, self.n_features_in_), uniform)
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:

@@ -24,6 +24,8 @@ class Writer:
 
     def value(self, name: str, value: Any) -> Any:
         """A parameter; ``name`` says where it belongs, for arrays and for complaints."""
+        if isinstance(value, (np.bool_, np.ndarray)) and np.ndim(value) == 0:
+            value = value.item()
         if value is None or isinstance(value, (bool, str)):
             return value
         if isinstance(value, Integral):

@@ -23,10 +23,34 @@ from histogp.storage import Array, SortedColumns
 FORMAT = 1
 _TABLE = ("per_unit", "starts", "nodes", "errors", "linear_bounds", "linear_worst")
 _NORMS = ("weight_norms", "weight_bounds")
+_SMALLEST = float(np.nextafter(0, 1))
+_KEYS = {
+    "format",
+    "version",
+    "class",
+    "parameters",
+    "kernel",
+    "n_features",
+    "has_feature_names",
+    "n_iterations",
+    "n_products",
+    "preconditioner_rank",
+    "n_examples",
+    "n_nonzeros",
+    "includes_training",
+    "outputs",
+    "sha256",
+}
 
 
 def save(estimator: Any, path: Any, include_training: bool) -> None:
     """Write a fitted estimator; see `HistogramGP.save`."""
+    if not type(estimator).__module__.startswith("histogp."):
+        raise ValueError(
+            f"A {type(estimator).__name__} would need its code, which a model file cannot hold; use joblib."
+        )
+    estimator._validate_params()
+    include_training = bool(include_training)
     writer = Writer()
     parameters = estimator.get_params(deep=False)
     document = {
@@ -72,12 +96,14 @@ def restore(document: dict[str, Any], arrays: dict[str, Any], classes: Mapping[s
     except ModelFileError:
         raise
     # Contents that were written with a valid checksum but never by `save`.
-    except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+    except (TypeError, ValueError, LookupError, AttributeError, OverflowError, RecursionError, MemoryError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ModelFileError(f"{reason.rstrip('.')}.") from None
 
 
 def _restore(cls: Any, document: dict[str, Any], reader: Reader) -> Any:
+    if document.keys() != _KEYS or not isinstance(document["version"], str):
+        raise ModelFileError("its description is damaged.")
     given = document["parameters"]
     if given.keys() != cls().get_params(deep=False).keys():
         raise ModelFileError("its parameters are not those of its class.")
@@ -166,11 +192,10 @@ def _read_training(estimator: Any, kernel: Any, reader: Reader, indptr: Array, n
         reader.array("data.values", np.float64, (None,)),
         n_rows,
     )
-    smallest = np.finfo(np.float64).tiny
-    noise = Noise(reader.array("noise", np.float64, (n_rows,), lowest=smallest))
+    noise = Noise(reader.array("noise", np.float64, (n_rows,), lowest=_SMALLEST))
     if n_problems > 1 and reader.has("noise.positive"):
         positive, negative = (
-            reader.array(f"noise.{side}", np.float64, (n_problems,), lowest=smallest)
+            reader.array(f"noise.{side}", np.float64, (n_problems,), lowest=_SMALLEST)
             for side in ("positive", "negative")
         )
         noise = Noise(noise.sample, targets.argmax(axis=1), positive, negative)
@@ -185,7 +210,7 @@ def _table_arrays(quantized: QuantizedMean) -> dict[str, Any]:
 
 def _read_table(estimator: Any, kernel: Any, reader: Reader, starts: Array, n_problems: int) -> PredictOnly:
     n_features, grid = estimator.n_features_in_, estimator._grid()
-    if starts[0] != 0 or np.any(np.diff(starts) < 1):
+    if starts[0] != 0 or not np.all(starts[1:] > starts[:-1]):
         raise ModelFileError("its table is damaged.")
     shapes = {
         "nodes": (int(starts[-1]) + 1, n_problems),

@@ -208,7 +208,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
 
     def _unpack(self, reader: Reader, description: dict[str, Any]) -> int:
         shift = reader.array("shift", np.float64, (None,))
-        scale = reader.array("scale", np.float64, shift.shape, lowest=np.finfo(np.float64).tiny)
+        scale = reader.array("scale", np.float64, shift.shape, lowest=float(np.nextafter(0, 1)))
         self._single_output = description["single_output"] is True
         if description["dtype"] not in ("float32", "float64") or (self._single_output and len(shift) != 1):
             raise ModelFileError("the description of its targets is damaged.")

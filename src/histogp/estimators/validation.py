@@ -8,6 +8,7 @@ import numba
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
 from scipy import sparse
+from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from histogp.storage import Array
@@ -16,9 +17,26 @@ from histogp.storage import Array
 def validate_features(estimator: Any, X: Any, *, reset: bool, y: Any = "no_validation", **y_options: Any) -> Any:
     """``validate_data`` for non-negative features, dense or CSR, float32 or float64."""
     options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "reset": reset, "order": "C"}
-    validated = validate_data(estimator, X, y, **options, **y_options)
+    try:
+        validated = validate_data(estimator, X, y, **options, **y_options)
+    except ValueError as error:
+        if str(error).startswith("Input X contains"):
+            _name_column(X, str(error))
+        raise
     refuse_negative(validated[0] if isinstance(validated, tuple) else validated, type(estimator).__name__)
     return validated
+
+
+def _name_column(X: Any, complaint: str) -> None:
+    """Say where a value is that is not finite, and what to do."""
+    X = check_array(X, accept_sparse="csc", dtype=np.float64, ensure_all_finite=False)
+    if sparse.issparse(X):
+        entry = np.flatnonzero(~np.isfinite(X.data))[0]
+        column = np.searchsorted(X.indptr, entry, side="right") - 1
+    else:
+        column = np.flatnonzero(~np.isfinite(X).all(axis=0))[0]
+    what = complaint.splitlines()[0].rstrip(".")
+    raise ValueError(f"{what} in column {column}: fill such values in (SimpleImputer) or leave the rows out.") from None
 
 
 def refuse_negative(X: Any, name: str) -> None:

@@ -55,6 +55,8 @@ class QuantizedTable:
         largest, largest_height = (_last_of_each_column(data, entries) for entries in (data.values, heights))
         upper = kernel.transformed_row(largest if grid.upper is None else grid.upper)
         top = upper if kernel.weights is None else upper * kernel.weights
+        if not np.all(np.isfinite(top)):
+            raise ValueError("The range of the grid is not finite: choose a smaller value_range.")
         octaves = _octaves(data, heights, alpha, top, grid, n_threads)
         starts = np.concatenate([[0], np.cumsum(octaves * grid.n_bins + 1)])
         shapes = [_shape(grid.n_bins, count) for count in range(MOST_OCTAVES + 1)]
@@ -82,7 +84,10 @@ class QuantizedTable:
         # The last bin of a grid is the widest.
         widths = np.where(octaves > 0, places[starts[1:] - 1] - places[starts[1:] - 2], 0.0)
         errors = np.maximum(widths / 2, largest_height - top)
-        return cls(kernel, grid.n_bins, per_unit, starts, nodes, errors, bounds, np.abs(extremes).max(axis=0))
+        # All that is added up is rounded, too.
+        rounding = 8 * np.finfo(np.float64).eps * top.sum() * np.abs(alpha).sum(axis=0)
+        worst = np.abs(extremes).max(axis=0) + rounding
+        return cls(kernel, grid.n_bins, per_unit, starts, nodes, errors, bounds + rounding, worst)
 
     def evaluate(self, rows: Rows, n_threads: int = 1, reading: Reading = "linear") -> Array:
         n_problems = self.nodes.shape[1]

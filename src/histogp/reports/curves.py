@@ -69,7 +69,7 @@ def learning_curve(model: Any, X_test: Any, y_test: Array, sizes: Sequence[int] 
             start = perf_counter()
             fresh.set_params(prediction="exact").fit(X[part], y[part], sample_weight=weights[part])
             seconds = perf_counter() - start
-            scores.append(fresh.set_params(prediction="quantized").score(X_test, y_test))
+            scores.append(fresh.set_params(prediction=model.prediction).score(X_test, y_test))
         if scores:
             exact, quantized = (
                 best_microseconds(fresh.set_params(prediction=kind).predict, few) for kind in ("exact", "quantized")

@@ -44,7 +44,7 @@ def evaluate(model: Any, X: Any, y: Any) -> Evaluation:
     model.predict(X[:2])  # tables are made at the first prediction
     start = perf_counter()
     if not is_classifier(model):
-        predictions = model.predict(X)
+        predictions = model.predict(X).reshape(y.shape)
         microseconds = 1e6 * (perf_counter() - start) / len(y)
         scores = {
             "R2": r2_score(y, predictions) if len(y) > 1 else np.nan,
@@ -62,7 +62,7 @@ def evaluate(model: Any, X: Any, y: Any) -> Evaluation:
         margins = best_two[:, 1] - best_two[:, 0]
     predictions = model.classes_[winners]
     scores = {"accuracy": accuracy_score(y, predictions)}
-    if np.isin(y, model.classes_).all():
+    if np.isin(model.classes_, y).all() and np.isin(y, model.classes_).all():
         scores["balanced accuracy"] = balanced_accuracy_score(y, predictions)
     return Evaluation(y, predictions, margins, scores, microseconds)
 

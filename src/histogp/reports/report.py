@@ -61,10 +61,11 @@ def report(
         for quantization in quantization_curve(model, X):
             bins.append(quantization)
             say(f"quantised prediction: {quantization.n_bins} bins")
-        sections += [_quantization(bins, points[-1] if points else None), _speed(speed or points, speed is not None)]
+        exact = evaluation.microseconds if model.prediction == "exact" else points[-1].exact if points else np.nan
+        sections += [_quantization(bins, exact), _speed(speed or points, speed is not None)]
     subtitle = (
         f"{type(model).__name__} with {model.n_examples_:,} training examples of {model.n_features_in_:,} features, "
-        f"evaluated on {evaluation.n_rows:,} others."
+        f"evaluated on {evaluation.n_rows:,} rows."
     )
     footer = "Made by histogp: exact Gaussian processes for histogram-like data."
     sections.insert(0, _summary(model, evaluation, bins))
@@ -165,13 +166,13 @@ def _learning(model: Any, points: Sequence[Point]) -> Section:
     return Section("What more data would bring", text, chart)
 
 
-def _quantization(bins: Sequence[Quantization], exact: Point | None) -> Section:
+def _quantization(bins: Sequence[Quantization], exact: float) -> Section:
     n = [point.n_bins for point in bins]
     series = [
         Series("interpolated", n, [point.linear for point in bins]),
         Series("nearest node of a uniform grid", n, [point.nearest for point in bins]),
-        Series("bound: worst case of all inputs", n, [point.worst_case for point in bins], dashed=True),
-        Series("bound: by weights in a bin", n, [point.by_weights for point in bins], dashed=True),
+        Series("interpolated, worst case of all inputs", n, [point.worst_case for point in bins], dashed=True),
+        Series("interpolated, bound by weights in a bin", n, [point.by_weights for point in bins], dashed=True),
     ]
     chart = charts.line_chart(
         series, x_label="n_bins", y_label="largest error", log_x=True, log_y=True, title="Error of a score"
@@ -189,10 +190,11 @@ def _quantization(bins: Sequence[Quantization], exact: Point | None) -> Section:
     ]
     text = (
         "Scores can be read from a table instead of being searched, in time that does not depend on the number of "
-        "training examples. The bound of the error holds for every possible input, not only for those measured."
+        "training examples. The dashed bounds of interpolation hold for every possible input, measured or not."
     )
-    if exact is not None:
-        rows.append(["exact", "0", "0", "100.00%" if rows[0][3] else "", _microseconds(exact.exact)])
+    rows.append(["exact", "0", "0", "100.00%", _microseconds(exact)])
+    if np.isnan(bins[0].agreement):  # a regression has no labels
+        header, *rows = [[*row[:3], row[4]] for row in [header, *rows]]
     return Section("Exact or quantised", text, chart + charts.data_table(header, rows))
 
 
