@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import numpy as np
@@ -63,7 +64,7 @@ def _forge_document(document, rng):
         if rng.random() < 0.2:
             del holder[key]
         else:
-            holder[key] = _VALUES[rng.integers(len(_VALUES))]
+            holder[key] = copy.deepcopy(_VALUES[rng.integers(len(_VALUES))])  # it may be altered in turn
         return
 
 
