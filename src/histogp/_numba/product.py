@@ -17,10 +17,10 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
 from histogp._numba.jit import leaf
+from histogp._numba.memory import address_of, prefetch
 
 LANES = 16
 PREFETCH_DISTANCE = 8
@@ -42,22 +42,13 @@ class _LanesModel(models.PrimitiveModel):
         super().__init__(manager, lanes, ir.VectorType(number, LANES))
 
 
-def _address(context, builder, array_type, array, row, column):
-    """Pointer to ``array[row, column]``, in bytes; the array's rows are contiguous."""
-    view = context.make_array(array_type)(context, builder, array)
-    stride = cgutils.unpack_tuple(builder, view.strides)[0]
-    start = builder.bitcast(view.data, ir.IntType(8).as_pointer())
-    size = ir.Constant(stride.type, array_type.dtype.bitwidth // 8)
-    return builder.gep(start, [builder.add(builder.mul(row, stride), builder.mul(column, size))])
-
-
 @intrinsic
 def _load(typing_context, array, row, column):
     """The `LANES` numbers from ``array[row, column]`` on."""
     lanes = _Lanes(array.dtype)
 
     def generate(context, builder, signature, arguments):
-        address = _address(context, builder, array, *arguments)
+        address = address_of(context, builder, array, *arguments)
         pointer = builder.bitcast(address, context.get_value_type(lanes).as_pointer())
         return builder.load(pointer, align=array.dtype.bitwidth // 8)
 
@@ -69,28 +60,12 @@ def _store(typing_context, lanes, array, row, column):
     """Write the lanes to ``array[row, column]`` and after."""
 
     def generate(context, builder, signature, arguments):
-        address = _address(context, builder, array, *arguments[1:])
+        address = address_of(context, builder, array, *arguments[1:])
         pointer = builder.bitcast(address, arguments[0].type.as_pointer())
         builder.store(arguments[0], pointer, align=array.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
     return types.void(lanes, array, types.intp, types.intp), generate
-
-
-@intrinsic
-def _prefetch(typing_context, array, row):
-    """Ask the processor for ``array[row]``, a few steps before it is needed."""
-
-    def generate(context, builder, signature, arguments):
-        address = _address(context, builder, array, *arguments, ir.Constant(arguments[1].type, 0))
-        int32 = ir.IntType(32)
-        function_type = ir.FunctionType(ir.VoidType(), [address.type, int32, int32, int32])
-        function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
-        read, keep, data = (ir.Constant(int32, value) for value in (0, 3, 1))
-        builder.call(function, [address, read, keep, data])
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp), generate
 
 
 @intrinsic
@@ -148,7 +123,7 @@ def multiply_block(indptr, row_of, heights, vectors, first, last, suffix, out):
         for stretch in range(n_stretches):
             total = _broadcast(zero)
             for k in range(begin + stretch * STRETCH, min(begin + (stretch + 1) * STRETCH, end)):
-                _prefetch(vectors, row_of[min(k + PREFETCH_DISTANCE, final)])
+                prefetch(vectors, row_of[min(k + PREFETCH_DISTANCE, final)])
                 total = _add(total, _load(vectors, row_of[k], 0))
             _store(total, suffix, stretch, 0)
         for step in range(1, n_stretches):
@@ -160,8 +135,8 @@ def multiply_block(indptr, row_of, heights, vectors, first, last, suffix, out):
             remaining = _load(suffix, stretch, 0)
             for k in range(begin + stretch * STRETCH, min(begin + (stretch + 1) * STRETCH, end)):
                 ahead = row_of[min(k + PREFETCH_DISTANCE, final)]
-                _prefetch(vectors, ahead)
-                _prefetch(out, ahead)
+                prefetch(vectors, ahead)
+                prefetch(out, ahead)
                 row = row_of[k]
                 value = _add(value, _multiply(_broadcast(heights[k] - below), remaining))
                 below = heights[k]

@@ -10,10 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from histogp._numba.jit import leaf
+from histogp._numba.memory import prefetch
 
 # float64 as integers: between two powers of two they are linear in the number.
 _BITS_OF_ONE = int(np.float64(1).view(np.int64))
 _PER_OCTAVE = 2.0**-52
+# Places that are found before they are read, so that the reads do not wait for each other; they must fit into the
+# fastest cache.
+_AT_ONCE = 32
 
 
 @leaf
@@ -161,31 +165,38 @@ def read_block(indptr, column_of, values, per_unit, starts, ends, nodes, n_bins,
     (starts[D] + 1, M); total (M,) is scratch; out (n, M).
     """
     # Unsigned numbers throughout: Numba would test signed ones for indices below zero.
-    one, width = np.uint64(1), np.uint64(nodes.shape[1])
+    one, at_once, width = np.uint64(1), np.uint64(_AT_ONCE), np.uint64(nodes.shape[1])
     per_bit = _PER_OCTAVE * n_bins
+    node_of = np.empty(at_once, np.int64)
+    share_of = np.empty(at_once)
     for i in range(np.uint64(first), np.uint64(last)):
         total[:] = 0
-        for e in range(np.uint64(indptr[i]), np.uint64(indptr[i + one])):
-            column = np.uint64(column_of[e])
-            bits = np.float64(1 + values[e] * per_unit[column]).view(np.int64)
-            t = max(min((bits - _BITS_OF_ONE) * per_bit, ends[column]), 0.0)
-            k = np.floor(t + shift)
-            s = blend * (t - k)
-            node = np.uint64(starts[column] + np.int64(k))
-            below, above = nodes[node], nodes[node + one]
-            for m in range(width):
-                total[m] += (1 - s) * below[m] + s * above[m]
+        begin, end = np.uint64(indptr[i]), np.uint64(indptr[i + one])
+        while begin < end:
+            count = min(end - begin, at_once)
+            for e in range(count):
+                column = np.uint64(column_of[begin + e])
+                bits = np.float64(1 + values[begin + e] * per_unit[column]).view(np.int64)
+                t = max(min((bits - _BITS_OF_ONE) * per_bit, ends[column]), 0.0)
+                k = np.floor(t + shift)
+                share_of[e] = blend * (t - k)
+                node_of[e] = starts[column] + np.int64(k)
+                prefetch(nodes, node_of[e])
+                prefetch(nodes, node_of[e] + 1)
+            for e in range(count):
+                node, s = np.uint64(node_of[e]), share_of[e]
+                below, above = nodes[node], nodes[node + one]
+                for m in range(width):
+                    total[m] += (1 - s) * below[m] + s * above[m]
+            begin += count
         for m in range(width):
             out[i, m] = total[m]
 
 
 @leaf
 def read_one(indptr, column_of, values, per_unit, starts, ends, nodes, n_bins, shift, blend, first, last, out):
-    """Like `read_block` for a single problem, twice as fast there; nodes (starts[D] + 1,), out (n,).
-
-    Some hundred places at a time are found first and read then, so that the reads do not wait for each other.
-    """
-    one, at_once = np.uint64(1), np.uint64(256)
+    """Like `read_block` for a single problem, twice as fast there; nodes (starts[D] + 1,), out (n,)."""
+    one, at_once = np.uint64(1), np.uint64(_AT_ONCE)
     per_bit = _PER_OCTAVE * n_bins
     node_of = np.empty(at_once, np.int64)
     share_of = np.empty(at_once)
