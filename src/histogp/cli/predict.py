@@ -73,7 +73,7 @@ def _predict(model: Any, X: Any, with_scores: bool) -> list[Any]:
         values = model.predict(X)
         return [values] if values.ndim == 1 else list(values.T)
     scores = model.decision_function(X)
-    labels = model.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+    labels = model._labels(scores)
     if not with_scores:
         return [labels]
     return [labels, *([scores] if scores.ndim == 1 else scores.T)]

@@ -53,6 +53,8 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         "verbose": ["verbose"],
     }
 
+    _scale: Any = 1.0  # unit of the outputs
+
     kernel: Any
     noise: float
     solver: Any
@@ -150,6 +152,37 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             reconstruction_attributes=lambda: state(posterior.alpha, posterior.residual),
         )
 
+    def quantization_error_bound(self, kind: Any = "auto") -> Any:
+        """How far quantised scores, or predictions of a regressor, can be from exact ones, whatever the example.
+
+        Let a height be ``w_d g(x_d)``, e_d the largest distance between a height in dimension d and its
+        nearest node, and alpha the weights of one problem.
+
+        Parameters
+        ----------
+        kind : {"auto", "worst-case", "linear", "assumption-free", "theorem", "a-priori"}, default="auto"
+            - "worst-case": the largest error of all possible examples, found exactly when the table is made.
+              Assumes linear interpolation.
+            - "linear": ``sum_d max_bins width / 4 sum_(i in bin) |alpha_i|``. Assumes linear interpolation.
+            - "assumption-free": ``sum_d e_d ||alpha||_1``. Assumes nothing; holds for both interpolations.
+            - "theorem": ``D max(e) / 2 ||alpha||_1``, theorem 1 of gp-hik-ijcv2016. Assumes the nearest
+              node, and that a row's heights have the same sum after rounding to the nodes, which
+              L1-normalised rows have on average only.
+            - "a-priori": theorem 1 with ``N / noise`` in place of ``||alpha||_1`` (eq. 13; here
+              ``sqrt(N) ||y|| / noise``, the same for labels -1 and +1). Assumes the same.
+            - "auto": "worst-case" for linear interpolation, "assumption-free" for the nearest node.
+
+        Returns
+        -------
+        bound : float, or ndarray with one bound a class or output if there are several
+        """
+        check_is_fitted(self)
+        self._check_prediction()
+        if kind == "auto":
+            kind = "worst-case" if self.interpolation == "linear" else "assumption-free"
+        bounds = self._posterior.quantized(self._grid()).error_bound(kind) * self._scale
+        return float(bounds[0]) if self._has_one_output() else bounds
+
     def save(self, path: Any, include_training: bool = True) -> None:
         """Write the fitted model to a file without code, which `histogp.load` reads.
 
@@ -216,13 +249,6 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         if self.prediction == "exact":
             return self._posterior.mean(rows, n_threads), X.dtype
         return self._posterior.quantized(self._grid()).mean(rows, self.interpolation, n_threads), X.dtype
-
-    def _error_bound(self, kind: Any) -> Array:
-        check_is_fitted(self)
-        self._check_prediction()
-        if kind == "auto":
-            kind = "worst-case" if self.interpolation == "linear" else "assumption-free"
-        return self._posterior.quantized(self._grid()).error_bound(kind)
 
     def _check_prediction(self) -> None:
         """The parameters of prediction may change after `fit`, which has checked them as they were then."""

@@ -178,41 +178,14 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
 
     def predict(self, X: Any) -> Array:
         """The class with the largest posterior mean for each row of X, (n,)."""
-        scores = self.decision_function(X)
-        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
-
-    def quantization_error_bound(self, kind: str = "auto") -> Any:
-        """How far quantised scores can be from exact ones, whatever the example.
-
-        Let a height be ``w_d g(x_d)``, e_d the largest distance between a height in dimension d and its
-        nearest node, and alpha the weights of one problem.
-
-        Parameters
-        ----------
-        kind : {"auto", "worst-case", "linear", "assumption-free", "theorem", "a-priori"}, default="auto"
-            - "worst-case": the largest error of all possible examples, found exactly when the table is made.
-              Assumes linear interpolation.
-            - "linear": ``sum_d max_bins width / 4 sum_(i in bin) |alpha_i|``. Assumes linear interpolation.
-            - "assumption-free": ``sum_d e_d ||alpha||_1``. Assumes nothing; holds for both interpolations.
-            - "theorem": ``D max(e) / 2 ||alpha||_1``, theorem 1 of gp-hik-ijcv2016. Assumes the nearest
-              node, and that a row's heights have the same sum after rounding to the nodes, which
-              L1-normalised rows have on average only.
-            - "a-priori": theorem 1 with ``N / noise`` in place of ``||alpha||_1`` (eq. 13; here
-              ``sqrt(N) ||y|| / noise``, the same for labels -1 and +1). Assumes the same.
-            - "auto": "worst-case" for linear interpolation, "assumption-free" for the nearest node.
-
-        Returns
-        -------
-        bound : float for two classes, else ndarray of shape (n_classes,)
-        """
-        bounds = self._error_bound(kind)
-        return float(bounds[0]) if self._has_one_output() else bounds
+        return self._labels(self.decision_function(X))
 
     def _has_one_output(self) -> bool:
         return len(self.classes_) == 2
 
-    def _codes(self, targets: Array) -> Array:
-        return (targets[:, 0] > 0).astype(int) if self._has_one_output() else targets.argmax(axis=1)
+    def _codes(self, scores: Array) -> Array:
+        """The number of the winning class, (n,), for scores or targets (n,) or (n, M)."""
+        return (scores.reshape(-1) > 0).astype(int) if self._has_one_output() else scores.argmax(axis=1)
 
     def _labels(self, targets: Array) -> Array:
         return self.classes_[self._codes(targets)]

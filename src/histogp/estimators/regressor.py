@@ -168,33 +168,6 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         means, dtype = self._mean(X)
         return self._labels(means).astype(np.result_type(dtype, self._target_dtype), copy=False)
 
-    def quantization_error_bound(self, kind: str = "auto") -> Any:
-        """How far quantised predictions can be from exact ones, whatever the example.
-
-        Let a height be ``w_d g(x_d)``, e_d the largest distance between a height in dimension d and its
-        nearest node, and alpha the weights of one problem.
-
-        Parameters
-        ----------
-        kind : {"auto", "worst-case", "linear", "assumption-free", "theorem", "a-priori"}, default="auto"
-            - "worst-case": the largest error of all possible examples, found exactly when the table is made.
-              Assumes linear interpolation.
-            - "linear": ``sum_d max_bins width / 4 sum_(i in bin) |alpha_i|``. Assumes linear interpolation.
-            - "assumption-free": ``sum_d e_d ||alpha||_1``. Assumes nothing; holds for both interpolations.
-            - "theorem": ``D max(e) / 2 ||alpha||_1``, theorem 1 of gp-hik-ijcv2016. Assumes the nearest
-              node, and that a row's heights have the same sum after rounding to the nodes, which
-              L1-normalised rows have on average only.
-            - "a-priori": theorem 1 with ``N / noise`` in place of ``||alpha||_1`` (eq. 13; here
-              ``sqrt(N) ||y|| / noise``, the same for labels -1 and +1). Assumes the same.
-            - "auto": "worst-case" for linear interpolation, "assumption-free" for the nearest node.
-
-        Returns
-        -------
-        bound : float, or ndarray of shape (n_outputs,)
-        """
-        bounds = self._error_bound(kind) * self._scale
-        return float(bounds[0]) if self._single_output else bounds
-
     def _has_one_output(self) -> bool:
         return self._single_output
 

@@ -86,8 +86,7 @@ def quantization_curve(model: Any, X: Any, bins: Sequence[int] = BINS) -> Iterat
     def agreement(some: Array, others: Array) -> float:
         if not hasattr(model, "classes_"):
             return np.nan
-        some, others = ((v > 0) if v.ndim == 1 else v.argmax(axis=1) for v in (some, others))
-        return float(np.mean(some == others))
+        return float(np.mean(model._codes(some) == model._codes(others)))
 
     try:
         model.set_params(prediction="exact")

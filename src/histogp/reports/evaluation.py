@@ -55,12 +55,11 @@ def evaluate(model: Any, X: Any, y: Any) -> Evaluation:
     decision = model.decision_function(X)
     microseconds = 1e6 * (perf_counter() - start) / len(y)
     if decision.ndim == 1:
-        winners, margins = (decision > 0).astype(int), 2 * np.abs(decision)
+        margins = 2 * np.abs(decision)
     else:
-        winners = decision.argmax(axis=1)
         best_two = np.partition(decision, -2, axis=1)[:, -2:]
         margins = best_two[:, 1] - best_two[:, 0]
-    predictions = model.classes_[winners]
+    predictions = model._labels(decision)
     scores = {"accuracy": accuracy_score(y, predictions)}
     if np.isin(model.classes_, y).all() and np.isin(y, model.classes_).all():
         scores["balanced accuracy"] = balanced_accuracy_score(y, predictions)
