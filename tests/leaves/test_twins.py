@@ -28,12 +28,15 @@ def test_multiply(dtype, rtol):
 
 
 def test_quadratic_forms():
-    U, V = np.random.default_rng(1).standard_normal((2, len(X), 3))
+    U, V = np.random.default_rng(1).standard_normal((2, len(X), product.LANES))
+    sums = np.random.default_rng(2).standard_normal((product.LANES, 3))
     profiles = np.stack([COLUMNS.values, COLUMNS.values**2])
-    out = np.zeros((9, 2))
-    product.quadratic_forms(COLUMNS.indptr, COLUMNS.row_of, profiles, U, V, 0, 9, out)
+    out = np.zeros((9, 2, 3))
+    totals = np.empty((2, product.LANES))
+    product.quadratic_forms(COLUMNS.indptr, COLUMNS.row_of, profiles, U, V, sums, 0, 9, totals, out)
     smaller = np.minimum(X[:, None], X[None])
-    close(out, np.stack([np.einsum("is,ijd,js->d", U, smaller**p, V) for p in (1, 2)], axis=1), rtol=1e-12)
+    expected = [np.einsum("is,ijd,js,sg->dg", U, smaller**p, V, sums) for p in (1, 2)]
+    close(out, np.stack(expected, axis=1), rtol=1e-12)
 
 
 def test_count_and_gather_rows():

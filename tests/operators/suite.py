@@ -74,6 +74,9 @@ class OperatorSuite:
         gradient = operator.gradient(U, V)
         close(gradient["weights"], np.einsum("is,ijd,js->d", U, np.sqrt(smaller), V))
         close(gradient["transform__eta"], np.einsum("is,ijd,d,js->", U, slope, kernel.weights, V))
+        several = operator.gradient(U, V, np.array([[1.0, 0.0], [2.0, 0.0], [0.0, -1.0]]))
+        close(several["weights"][:, 1], -operator.gradient(U[:, 2:], V[:, 2:])["weights"])
+        close(several["transform__eta"][0], operator.gradient(U[:, :2] * [1, 2], V[:, :2])["transform__eta"])
         longer = operator.extend(rows)
         K_longer = kernel_matrix(np.vstack([X, Y]), np.vstack([X, Y]), kernel)
         close(longer.matmat(np.eye(49)), K_longer)
@@ -234,10 +237,11 @@ class OperatorSuite:
                 expected[d] = (form(*pair[0]) - form(*pair[1])) / (2 * step)
             np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=1e-7)
 
-    def test_weight_gradient_is_exact(self):
+    @pytest.mark.parametrize("width", [1, 2, 16, 35])
+    def test_weight_gradient_is_exact(self, width):
         rng = np.random.default_rng(3)
         X = rng.random((30, 5)) * (rng.random((30, 5)) < 0.6)
-        U, V = rng.standard_normal((2, 30, 2))
+        U, V = rng.standard_normal((2, 30, width))
         per_dimension = np.minimum(X[:, None], X[None])
         expected = np.einsum("is,ijd,js->d", U, per_dimension, V)
         close(self.make(X, HistogramIntersection()).gradient(U, V)["weights"], expected)

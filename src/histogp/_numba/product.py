@@ -14,7 +14,6 @@ intrinsics below.
 
 from __future__ import annotations
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, models, register_model
@@ -201,29 +200,33 @@ def intersect(indptr, column_of, heights, table, first, last, out):
 
 
 @leaf
-def quadratic_forms(indptr, row_of, profiles, left, right, first, last, out):
-    """``out[d, p] = sum_s left_s^T Q_dp right_s`` with ``Q_dp[i, j] = profile_p(min(x_id, x_jd))``.
+def quadratic_forms(indptr, row_of, profiles, left, right, sums, first, last, totals, out):
+    """``out[d, p, g] += sum_s sums[s, g] left_s^T Q_dp right_s`` with ``Q_dp[i, j] = profile_p(min(x_id, x_jd))``.
 
-    Because a profile is zero at zero, the form is ``sum_k (q_k - q_{k-1}) sum_s L_ks R_ks`` with the
-    suffix sums L, R of left and right. profiles (P, nnz); left, right (N, S); out (D, P).
+    Because a profile is zero at zero, a form is ``sum_k (q_k - q_{k-1}) L_k R_k`` with the suffix sums L, R of
+    left and right. profiles (P, nnz); left, right (N, LANES); sums (LANES, G); out (D, P, G).
+    totals (P, LANES) is scratch.
     """
-    width = left.shape[1]
-    count = profiles.shape[0]
-    suffix_left = np.zeros(width)
-    suffix_right = np.zeros(width)
+    zero = profiles.dtype.type(0)
     for column in range(first, last):
         begin, end = indptr[column], indptr[column + 1]
-        for s in range(width):
-            suffix_left[s] = 0
-            suffix_right[s] = 0
+        for p in range(profiles.shape[0]):
+            _store(_broadcast(zero), totals, p, 0)
+        suffix_left = _broadcast(zero)
+        suffix_right = _broadcast(zero)
         for step in range(end - begin):
             k = end - 1 - step
-            row = row_of[k]
-            inner = 0.0
-            for s in range(width):
-                suffix_left[s] += left[row, s]
-                suffix_right[s] += right[row, s]
-                inner += suffix_left[s] * suffix_right[s]
-            for p in range(count):
-                below = profiles[p, k - 1] if k > begin else 0.0
-                out[column, p] += (profiles[p, k] - below) * inner
+            row, ahead = row_of[k], row_of[max(k - PREFETCH_DISTANCE, 0)]
+            prefetch(left, ahead)
+            prefetch(right, ahead)
+            suffix_left = _add(suffix_left, _load(left, row, 0))
+            suffix_right = _add(suffix_right, _load(right, row, 0))
+            form = _multiply(suffix_left, suffix_right)
+            for p in range(profiles.shape[0]):
+                below = profiles[p, k - 1] if k > begin else zero
+                weighted = _multiply(_broadcast(profiles[p, k] - below), form)
+                _store(_add(_load(totals, p, 0), weighted), totals, p, 0)
+        for p in range(profiles.shape[0]):
+            for s in range(LANES):
+                for g in range(sums.shape[1]):
+                    out[column, p, g] += totals[p, s] * sums[s, g]

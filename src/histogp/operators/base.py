@@ -91,6 +91,9 @@ class KernelOperator(ABC):
     def training_rows(self) -> Rows:
         """The N rows themselves, raw values."""
 
+    kernel: ResolvedKernel
+    """The hyperparameters."""
+
     scale: float
     """The unit of single-precision columns, a power of two: float32 cannot hold features of any magnitude."""
 
@@ -127,11 +130,12 @@ class KernelOperator(ABC):
         """Other hyperparameters on the same data; nothing is sorted again."""
 
     @abstractmethod
-    def gradient(self, left: Array, right: Array) -> dict[str, Array]:
+    def gradient(self, left: Array, right: Array, sums: Array | None = None) -> dict[str, Array]:
         """Derivative of ``sum_s left_s^T K right_s`` for every hyperparameter; left, right (N, S).
 
         Keys are the kernel's parameter names ("weights", "transform__eta"), values have the shape of
-        the parameter; "weights" has always one entry a dimension.
+        the parameter; "weights" has always one entry a dimension. ``sums`` (S, G) asks for G sums with
+        these coefficients at the cost of one; the values then have a last axis of length G.
         """
 
     @abstractmethod

@@ -80,13 +80,17 @@ class SortedOperator(KernelOperator):
         else:
             for begin in range(0, vectors.shape[1], self.block_width):
                 some = vectors[:, begin : begin + self.block_width]
-                block = _aligned_zeros((self.n_rows, self.block_width), dtype)
-                block[:, : some.shape[1]] = some
-                result = self._multiply(product.multiply_block, block)
+                result = self._multiply(product.multiply_block, self._block(some, dtype))
                 out[:, begin : begin + self.block_width] = result[:, : some.shape[1]]
         if precision == "single":
             out *= self.scale
         return out
+
+    def _block(self, vectors: Array, dtype: Any) -> Array:
+        """Vectors (N, <= block_width), filled up with zeros."""
+        block = _aligned_zeros((self.n_rows, self.block_width), dtype)
+        block[:, : vectors.shape[1]] = vectors
+        return block
 
     def _multiply(self, leaf: Any, vectors: Array) -> Array:
         data = self.data
@@ -138,22 +142,32 @@ class SortedOperator(KernelOperator):
     def with_kernel(self, kernel: ResolvedKernel) -> SortedOperator:
         return SortedOperator(self.data, kernel, self.n_threads)
 
-    def gradient(self, left: Array, right: Array) -> dict[str, Array]:
-        profiles = self.kernel.profiles(self.data)
-        stacked = np.stack(list(profiles.values()))
-        left, right = (plain(side, np.float64) for side in (left, right))
-        forms = np.zeros((self.n_columns, len(profiles)))
-        data = self.data
-        threads.run(
-            lambda first, last: product.quadratic_forms(
-                data.indptr, data.row_of, stacked, left, right, first, last, forms
-            ),
-            data.parts(self.n_threads, work_per_nonzero=1 + left.shape[1] // self.block_width),
-        )
+    def gradient(self, left: Array, right: Array, sums: Array | None = None) -> dict[str, Array]:
+        profiles = self._derive("profiles", lambda: self.kernel.profiles(self.data))
+        stacked = self._derive("stacked", lambda: np.stack(list(profiles.values())))
+        coefficients = np.ones((left.shape[1], 1)) if sums is None else sums
+        forms = np.zeros((self.n_columns, len(profiles), coefficients.shape[1]))
+        for begin in range(0, left.shape[1], self.block_width):
+            some = slice(begin, begin + self.block_width)
+            self._add_forms(stacked, left[:, some], right[:, some], coefficients[some], forms)
+        if sums is None:
+            forms = forms[:, :, 0]
         return {
-            name: form if self.kernel.is_per_dimension(name) else form.sum()
-            for name, form in zip(profiles, forms.T, strict=True)
+            name: forms[:, p] if self.kernel.is_per_dimension(name) else forms[:, p].sum(axis=0)
+            for p, name in enumerate(profiles)
         }
+
+    def _add_forms(self, profiles: Array, left: Array, right: Array, sums: Array, forms: Array) -> None:
+        data = self.data
+        left, right = (self._block(side, np.float64) for side in (left, right))
+        padded = np.zeros((self.block_width, sums.shape[1]))
+        padded[: len(sums)] = sums
+
+        def add(first: int, last: int) -> None:
+            totals = _aligned_zeros((len(profiles), self.block_width), np.float64)
+            product.quadratic_forms(data.indptr, data.row_of, profiles, left, right, padded, first, last, totals, forms)
+
+        threads.run(add, data.parts(self.n_threads))
 
     def extend(self, rows: Rows) -> SortedOperator:
         return SortedOperator(self.data.extend(rows), self.kernel, self.n_threads)
