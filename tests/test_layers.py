@@ -12,11 +12,12 @@ LAYERS = [
     ["container"],
     ["intersection"],
     ["kernels"],
+    ["hyperparameters"],
     ["operators"],
     ["solvers"],
     ["posterior"],
     ["datasets", "estimators"],
-    ["reports"],
+    ["plotting", "reports"],
     ["cli"],
 ]
 ROOT = Path(histogp.__file__).parent

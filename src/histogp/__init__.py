@@ -3,7 +3,8 @@
 from histogp.container import ModelFileError
 from histogp.estimators.classifier import HistogramGPClassifier
 from histogp.estimators.load import load
+from histogp.estimators.optimizer import Optimizer
 from histogp.estimators.regressor import HistogramGPRegressor
 
-__all__ = ["HistogramGPClassifier", "HistogramGPRegressor", "ModelFileError", "load"]
+__all__ = ["HistogramGPClassifier", "HistogramGPRegressor", "ModelFileError", "Optimizer", "load"]
 __version__ = "0.1.0.dev0"

@@ -118,8 +118,14 @@ class HistogramIntersection(BaseEstimator):
     ----------
     transform : Transform or None, default=None
         `Power`, `Exponential` or your own; None is the identity, the plain kernel (HIK).
-    weights : float, array-like of shape (n_features,) or None, default=None
-        Non-negative weight of each dimension, or of all; None is one.
+    weights : float, array-like of shape (n_features,) or (n_groups,), "ard" or None, default=None
+        Non-negative weight of each dimension, or of all; None is one. "ard" (automatic relevance
+        determination) has an estimator learn one weight a dimension or group, see its parameter
+        ``optimize``; until then they are one.
+    groups : array-like of shape (n_features,) or None, default=None
+        The group of each dimension, for instance the number of the descriptor that it belongs to. With groups,
+        weights and the transform's hyperparameters have one value a group, in the order of
+        ``np.unique(groups)``: a weighted combination of kernels.
 
     Examples
     --------
@@ -130,9 +136,10 @@ class HistogramIntersection(BaseEstimator):
     array([[11.]])
     """
 
-    def __init__(self, transform: Transform | None = None, weights: Any = None):
+    def __init__(self, transform: Transform | None = None, weights: Any = None, groups: Any = None):
         self.transform = transform
         self.weights = weights
+        self.groups = groups
 
     def set_params(self, **params: Any) -> HistogramIntersection:
         """Set parameters, also nested ones; without a transform ``transform__eta`` starts from ``Power(1)``."""
@@ -233,6 +240,10 @@ class ResolvedKernel:
         """Whether a hyperparameter, by its name in `profiles`, has one value a dimension."""
         return name == "weights" or self.hyperparameters[name.removeprefix("transform__")].ndim > 0
 
+    def replace(self, weights: Array | None, hyperparameters: Mapping[str, Array]) -> ResolvedKernel:
+        """The same kernel with other values."""
+        return ResolvedKernel(self.transform, hyperparameters, weights)
+
     def select(self, first: int, last: int) -> ResolvedKernel:
         """The kernel of the dimensions ``first..last`` alone."""
         hyperparameters = {
@@ -254,13 +265,15 @@ def resolve(kernel: HistogramIntersection, n_features: int) -> ResolvedKernel:
     transform = kernel.transform
     if transform is not None and not isinstance(transform, Transform):
         raise TypeError(f"The transform must be None or a histogp.kernels.Transform; got {transform!r}.")
+    group_of = groups_of(kernel, n_features)
     hyperparameters = {}
     for name in transform.get_params(deep=False) if transform is not None else ():
-        value = per_dimension(name, getattr(transform, name), n_features)
+        value = _expanded(name, getattr(transform, name), group_of, n_features)
         if not np.all(value > 0):
             raise ValueError(f"{name} must be positive; got {value.min():g}.")
         hyperparameters[name] = value
-    weights = None if kernel.weights is None else per_dimension("weights", kernel.weights, n_features)
+    given = 1.0 if is_ard(kernel) else kernel.weights
+    weights = None if given is None else _expanded("weights", given, group_of, n_features)
     if weights is not None:
         weights = np.broadcast_to(weights, (n_features,)).copy()
         if not np.all(weights >= 0):
@@ -273,16 +286,38 @@ def resolve(kernel: HistogramIntersection, n_features: int) -> ResolvedKernel:
     return ResolvedKernel(clone(transform), hyperparameters, weights)
 
 
-def per_dimension(name: str, value: Any, n_features: int) -> Array:
-    """A parameter as an array, () or (D,); anything else is refused by its name."""
+def is_ard(kernel: HistogramIntersection) -> bool:
+    """Whether the weights are to be learned."""
+    if isinstance(kernel.weights, str) and kernel.weights != "ard":
+        raise ValueError(f'weights must be numbers, None or "ard"; got {kernel.weights!r}.')
+    return isinstance(kernel.weights, str)
+
+
+def groups_of(kernel: HistogramIntersection, n_features: int) -> Array | None:
+    """The number of the group of each dimension, (D,), from 0 on; None without groups."""
+    if kernel.groups is None:
+        return None
+    groups = np.asarray(kernel.groups)
+    if groups.shape != (n_features,):
+        raise ValueError(f"groups must name one group for each of the {n_features} features; got {kernel.groups!r}.")
+    return np.unique(groups, return_inverse=True)[1]
+
+
+def _expanded(name: str, value: Any, group_of: Array | None, n_features: int) -> Array:
+    if group_of is None:
+        return per_dimension(name, value, n_features)
+    array = per_dimension(name, value, int(group_of.max()) + 1, "group")
+    return array[group_of] if array.ndim else array
+
+
+def per_dimension(name: str, value: Any, n_values: int, unit: str = "feature") -> Array:
+    """A parameter as an array, () or (n_values,); anything else is refused by its name."""
     try:
         array = np.array(value, np.float64)
     except (TypeError, ValueError):
         array = np.asarray(np.nan)
-    if array.shape not in ((), (n_features,)) or not np.all(np.isfinite(array)):
-        raise ValueError(
-            f"{name} must be one finite number, or one for each of the {n_features} features; got {value!r}."
-        )
+    if array.shape not in ((), (n_values,)) or not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} must be one finite number, or one for each of the {n_values} {unit}s; got {value!r}.")
     return array
 
 

@@ -128,7 +128,7 @@ def test_fit_leaves_the_kernel_that_it_was_given_alone():
     clf = HistogramGPClassifier(kernel).fit(X, Y[HistogramGPClassifier])
     assert clf.kernel is kernel
     assert clf.kernel_ is not kernel
-    assert vars(kernel) == {"transform": kernel.transform, "weights": None}
+    assert vars(kernel) == {"transform": kernel.transform, "weights": None, "groups": None}
 
 
 def test_pipelines_metadata_routing_and_html():

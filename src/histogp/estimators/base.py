@@ -20,11 +20,14 @@ from sklearn.utils.validation import check_is_fitted
 from histogp._numba.jit import announce_compilation
 from histogp.estimators import model_file
 from histogp.estimators.encoding import Reader, Writer
+from histogp.estimators.optimizer import Optimizer, tune
 from histogp.estimators.validation import number_of_threads, validate_features
 from histogp.kernels import HistogramIntersection, as_kernel, per_dimension, resolve
 from histogp.operators.base import Grid
 from histogp.operators.build import build_operator
 from histogp.posterior.fit import Posterior, fit_posterior
+from histogp.posterior.objectives import Data
+from histogp.posterior.optimization import Row
 from histogp.posterior.quantized import PredictOnly
 from histogp.solvers.noise import Noise
 from histogp.solvers.solution import Solution
@@ -40,6 +43,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "kernel": [str, HistogramIntersection],
         "noise": [Interval(Real, 0, None, closed="neither")],
+        "optimize": [None, StrOptions({"bound", "gradient", "exact"}), Optimizer],
         "solver": [StrOptions({"auto", "cg", "cholesky"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -57,6 +61,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
 
     kernel: Any
     noise: float
+    optimize: Any
     solver: Any
     tol: float
     max_iter: int
@@ -99,12 +104,25 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         targets (N, M). ``attributes`` are those of the subclass that prediction needs.
         """
         announce_compilation()
-        context = self._init_callback_context(max_subtasks=self.max_iter)
+        context = self._init_callback_context(max_subtasks=self.max_iter if self.optimize is None else None)
         metadata = {"sample_weight": weights}
         context.call_on_fit_task_begin(estimator=self, X=X, y=y, metadata=metadata)
         n_threads = number_of_threads(self.n_jobs)
         kernel = as_kernel(self.kernel)
         operator = build_operator(X, resolve(kernel, X.shape[1]), n_threads)
+
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        options = SolverOptions(self.solver, self.tol, self.max_iter, self.preconditioner_rank, n_threads)
+        self._say(f"{operator.n_rows} rows, {operator.n_columns} features, {targets.shape[1]} problems sorted")
+
+        def after_evaluation(row: Row) -> bool:
+            self._say(_described(row))
+            task = context.subcontext(task_name="evaluation")
+            task.call_on_fit_task_begin(estimator=self, X=X, y=y, metadata=metadata)
+            return task.call_on_fit_task_end(estimator=self, X=X, y=y, metadata=metadata)
+
+        tuned = tune(self.optimize, kernel, self.noise, Data(operator, noise, targets), options, rng, after_evaluation)
+        operator, noise, kernel = tuned.operator, tuned.noise, tuned.kernel
 
         def state(alpha: Array, residual: float) -> dict[str, Any]:
             posterior = Posterior(operator, noise, alpha, targets, residual)
@@ -122,14 +140,8 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
                 reconstruction_attributes=lambda: state(present(), residuals.max()),
             )
 
-        self._say(f"{operator.n_rows} rows, {operator.n_columns} features, {targets.shape[1]} problems sorted")
         posterior, solution = fit_posterior(
-            operator,
-            noise,
-            targets,
-            SolverOptions(self.solver, self.tol, self.max_iter, self.preconditioner_rank, n_threads),
-            np.random.default_rng(check_random_state(self.random_state).randint(2**31)),
-            callback=after_iteration,
+            operator, noise, targets, options, rng, start=tuned.alpha, callback=after_iteration
         )
         operator.release()
         self._say(f"solved: {solution.n_iterations} iterations, preconditioner rank {solution.rank}")
@@ -137,7 +149,13 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         for name, value in attributes.items():
             setattr(self, name, value)
         self.kernel_ = kernel
+        self.noise_ = tuned.noise_value
         self._install(posterior)
+        self.feature_relevance_ = posterior.variance_shares()
+        if tuned.path is not None:
+            self.log_marginal_likelihood_ = tuned.likelihood
+            self.log_marginal_likelihood_error_ = tuned.likelihood_error
+            self.optimization_path_ = tuned.path
         self.n_examples_ = operator.n_rows
         self.n_nonzeros_ = operator.product_cost
         self.n_iter_ = solution.n_iterations
@@ -183,6 +201,64 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         bounds = self._posterior.quantized(self._grid()).error_bound(kind) * self._scale
         return float(bounds[0]) if self._has_one_output() else bounds
 
+    def log_marginal_likelihood(
+        self,
+        kernel: Any = None,
+        noise: float | None = None,
+        method: str = "auto",
+        *,
+        bound: Any = "tightest",
+        n_probes: int | None = None,
+        max_error: float | None = None,
+        return_error: bool = False,
+    ) -> Any:
+        """The logarithm of the marginal likelihood of the training data, summed over classes or outputs.
+
+        For a regressor with ``normalize_y`` that of the normalised targets.
+
+        Parameters
+        ----------
+        kernel : {"hik", "hik-poly", "hik-exp"}, HistogramIntersection or None, default=None
+            None is the fitted ``kernel_``.
+        noise : float or None, default=None
+            None is the fitted ``noise_``.
+        method : {"auto", "exact", "bound", "quadrature"}, default="auto"
+            - "exact": by a dense factor, in time cubic in the number of examples.
+            - "bound": a value that the likelihood does not fall below, in time linear in the non-zeros.
+            - "quadrature": an unbiased estimate in about the time of a fit.
+            - "auto": "exact" up to 2,000 examples, then "quadrature".
+        bound : {"tightest", "fischer", "papers"}, default="tightest"
+        n_probes : int or None, default=None
+            Random probes of the quadrature; None takes as many as fill the blocks of a product.
+        max_error : float or None, default=None
+            Take more probes until the standard error of the quadrature is no larger.
+        return_error : bool, default=False
+            Whether to return the standard error as well; zero for the other methods.
+
+        Returns
+        -------
+        value : float
+        error : float, if ``return_error``
+        """
+        check_is_fitted(self)
+        announce_compilation()
+        posterior = self._posterior_with_training()
+        resolved = None if kernel is None else resolve(as_kernel(kernel), self.n_features_in_)
+        options = SolverOptions(
+            self.solver, self.tol, self.max_iter, self.preconditioner_rank, number_of_threads(self.n_jobs)
+        )
+        found = posterior.log_likelihood(
+            resolved,
+            1.0 if noise is None else float(noise) / self.noise_,
+            method,
+            options,
+            check_random_state(self.random_state).randint(2**31),
+            bound=bound,
+            n_probes=n_probes,
+            max_error=max_error,
+        )
+        return (found.value, found.error) if return_error else found.value
+
     def save(self, path: Any, include_training: bool = True) -> None:
         """Write the fitted model to a file without code, which `histogp.load` reads.
 
@@ -207,13 +283,19 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
 
     def _training_examples(self) -> tuple[Any, Array, Array]:
         """X as CSR, y and the weights of the examples that the model keeps."""
-        posterior = self._posterior
-        if isinstance(posterior, PredictOnly):
-            raise ValueError("This model was saved without its training examples.")
+        posterior = self._posterior_with_training()
         rows = posterior.operator.training_rows()
         entries = (rows.values, rows.column_of.astype(np.int64), rows.indptr)
         X = sparse.csr_array(entries, shape=(rows.n_rows, rows.n_columns))
-        return X, self._labels(posterior.targets), self.noise / posterior.noise.sample
+        return X, self._labels(posterior.targets), self.noise_ / posterior.noise.sample
+
+    def _posterior_with_training(self) -> Posterior:
+        if isinstance(self._posterior, PredictOnly):
+            raise ValueError(
+                "This model was saved without its training examples: it predicts, and can be saved again only with "
+                "include_training=False."
+            )
+        return self._posterior
 
     def _labels(self, targets: Array) -> Array:
         """What users know of targets (N, M)."""
@@ -291,3 +373,14 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     def _say(self, message: str, level: int = 1) -> None:
         if self.verbose >= level:
             print(f"[{type(self).__name__}] {message}", flush=True)
+
+
+def _described(row: Row) -> str:
+    """An evaluation of the likelihood in a line."""
+    numbers = {name: value for name, value in row.items() if name not in ("log_marginal_likelihood", "standard_error")}
+    error = row["standard_error"]
+    return (
+        f"log likelihood {row['log_marginal_likelihood']:.1f}"
+        + (f" +- {error:.1f}" if np.isfinite(error) and error > 0 else "")
+        + "".join(f", {name} {np.array2string(np.asarray(value), precision=4)}" for name, value in numbers.items())
+    )

@@ -33,6 +33,9 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         with ``Exponential(eta=1.0)``.
     noise : float, default=0.1
         Variance of the label noise.
+    optimize : {"gradient", "bound", "exact"}, Optimizer or None, default=None
+        Whether and how `fit` searches for hyperparameters of the kernel and noise that make the training data most
+        likely, starting from those given; see `Optimizer`. None takes them as they are.
     class_weight : dict, "balanced", "balanced-ovr" or None, default=None
         A dict or "balanced" as in scikit-learn: the noise of an example is divided by the weight of
         its class. "balanced-ovr" is the papers' label-dependent noise: in each one-vs-rest problem
@@ -70,6 +73,16 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     ----------
     classes_ : ndarray of shape (n_classes,)
     kernel_ : HistogramIntersection
+        With the hyperparameters found.
+    noise_ : float
+    log_marginal_likelihood_, log_marginal_likelihood_error_ : float
+        Of the training data at these hyperparameters, and its standard error: exact, estimated or a lower bound, as
+        ``optimize`` says. Only with ``optimize``.
+    optimization_path_ : dict of ndarrays of shape (n_evaluations,)
+        Every evaluation: log_marginal_likelihood, standard_error, n_examples (less than all while the search starts
+        on a sample), n_products and the hyperparameters. Only with ``optimize``.
+    feature_relevance_ : ndarray of shape (n_features,)
+        The share of each feature in the prior variance of the training data.
     alpha_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Weights of the training examples of positive weight; one column for two classes.
     n_iter_ : int
@@ -107,6 +120,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         kernel: Any = "hik",
         *,
         noise: float = 0.1,
+        optimize: Any = None,
         class_weight: Any = None,
         solver: str = "auto",
         tol: float = 1e-2,
@@ -122,6 +136,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     ):
         self.kernel = kernel
         self.noise = noise
+        self.optimize = optimize
         self.class_weight = class_weight
         self.solver = solver
         self.tol = tol

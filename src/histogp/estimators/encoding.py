@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from histogp.container import ModelFileError
+from histogp.estimators.optimizer import Optimizer
 from histogp.kernels import Exponential, HistogramIntersection, Power
 from histogp.storage import Array
 
 # What a file may name. Objects of other classes would need their code.
-_OBJECTS = {cls.__name__: cls for cls in (HistogramIntersection, Power, Exponential)}
+_OBJECTS = {cls.__name__: cls for cls in (HistogramIntersection, Power, Exponential, Optimizer)}
 
 
 class Writer:
@@ -41,6 +42,8 @@ class Writer:
         if isinstance(value, (list, tuple, np.ndarray)) and np.asarray(value).dtype.kind in "fiu":
             self.arrays[name] = np.array(value, np.float64)
             return {"array": name}
+        if isinstance(value, (list, tuple, np.ndarray)) and all(isinstance(one, str) for one in value):
+            return {"texts": [str(one) for one in value]}
         raise ValueError(
             f"{name} cannot be saved: a model file holds numbers, texts, arrays of numbers and the kernels of this "
             f"package, not {value!r}; joblib.dump can save it."
@@ -72,15 +75,25 @@ class Reader:
     def __init__(self, arrays: dict[str, Array]):
         self._arrays = dict(arrays)
 
-    def array(self, name: str, dtype: Any, shape: tuple[int | None, ...], *, lowest: float = -np.inf) -> Array:
-        """Take an array; None in ``shape`` stands for any length. Numbers are finite and >= ``lowest``."""
+    def array(
+        self,
+        name: str,
+        dtype: Any,
+        shape: tuple[int | None, ...] | None,
+        *,
+        lowest: float = -np.inf,
+        finite: bool = True,
+    ) -> Array:
+        """Take an array; None stands for any shape, or length in a shape. Numbers are finite and >= ``lowest``."""
         array = self._arrays.pop(name, None)
         if array is None:
             raise ModelFileError(f"the array {name!r} is missing.")
-        fits = len(array.shape) == len(shape) and all(b in (None, a) for a, b in zip(array.shape, shape, strict=True))
+        fits = shape is None or (
+            len(array.shape) == len(shape) and all(b in (None, a) for a, b in zip(array.shape, shape, strict=True))
+        )
         if not fits or (dtype is not None and array.dtype != dtype):
             raise ModelFileError(f"the array {name!r} has an unexpected shape or type: {array.shape}, {array.dtype}.")
-        if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
+        if finite and array.dtype.kind == "f" and not np.all(np.isfinite(array)):
             raise ModelFileError(f"the array {name!r} has values that are not finite.")
         if array.size and array.dtype.kind in "iuf" and array.min() < lowest:
             raise ModelFileError(f"the array {name!r} has values below {lowest:g}.")
@@ -97,20 +110,23 @@ class Reader:
         if value is None or isinstance(value, (bool, str, int, float)):
             return value
         if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("array"), str):
-            name = value["array"]
-            return self.array(name, np.float64, (None,) * self._arrays.get(name, np.empty(0)).ndim)
+            return self.array(value["array"], np.float64, None)
         if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("pairs"), list):
             pairs = value["pairs"]
             if all(
                 isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], (str, int, float)) for pair in pairs
             ):
                 return {key: self.value(entry) for key, entry in pairs}
+        if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("texts"), list):
+            texts = value["texts"]
+            if all(isinstance(text, str) for text in texts):
+                return texts
         if isinstance(value, dict) and value.keys() == {"object", "parameters"}:
             return self.object(value)
         raise ModelFileError("a parameter is damaged.")
 
     def object(self, value: Any) -> Any:
-        """A kernel or a transform."""
+        """A kernel, a transform or an optimizer."""
         cls = _OBJECTS.get(value.get("object")) if isinstance(value.get("object"), str) else None
         if cls is None or not isinstance(value.get("parameters"), dict):
             raise ModelFileError("it has a kernel that this version does not know.")

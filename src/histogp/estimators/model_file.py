@@ -30,6 +30,7 @@ _KEYS = {
     "class",
     "parameters",
     "kernel",
+    "optimization_path",
     "n_features",
     "has_feature_names",
     "n_iterations",
@@ -59,6 +60,7 @@ def save(estimator: Any, path: Any, include_training: bool) -> None:
         "class": type(estimator).__name__,
         "parameters": {name: writer.value(f"parameter.{name}", parameters[name]) for name in parameters},
         "kernel": writer.value("kernel", estimator.kernel_),
+        "optimization_path": sorted(getattr(estimator, "optimization_path_", {})),
         "n_features": estimator.n_features_in_,
         "has_feature_names": hasattr(estimator, "feature_names_in_"),
         "n_iterations": int(estimator.n_iter_),
@@ -70,10 +72,16 @@ def save(estimator: Any, path: Any, include_training: bool) -> None:
         "outputs": estimator._pack(writer),
     }
     writer.arrays["residual"] = estimator.residual_
+    writer.arrays["noise_found"] = np.array([estimator.noise_])
+    writer.arrays["relevance"] = estimator.feature_relevance_
+    if document["optimization_path"]:
+        likelihood = (estimator.log_marginal_likelihood_, estimator.log_marginal_likelihood_error_)
+        writer.arrays["likelihood"] = np.array(likelihood, np.float64)
+        writer.arrays |= {f"path.{name}": estimator.optimization_path_[name] for name in document["optimization_path"]}
     if document["has_feature_names"]:
         writer.texts("feature_names", estimator.feature_names_in_.tolist())
     if include_training:
-        writer.arrays |= _training_arrays(_posterior_with_training(estimator))
+        writer.arrays |= _training_arrays(estimator._posterior_with_training())
         estimator._pack_targets(writer)
     else:
         writer.arrays |= _table_arrays(_quantized(estimator))
@@ -134,6 +142,9 @@ def _restore(cls: Any, document: dict[str, Any], reader: Reader) -> Any:
     ):
         setattr(estimator, attribute, integer(document, key))
     estimator.residual_ = reader.array("residual", np.float64, (None,), lowest=0)
+    estimator.noise_ = float(reader.array("noise_found", np.float64, (1,), lowest=_SMALLEST)[0])
+    estimator.feature_relevance_ = reader.array("relevance", np.float64, (n_features,), lowest=0)
+    _read_path(estimator, document["optimization_path"], reader)
     n_problems = estimator._unpack(reader, document["outputs"])
     if len(estimator.residual_) != n_problems or n_problems < 1:
         raise ModelFileError("its number of problems is damaged.")
@@ -146,12 +157,17 @@ def _restore(cls: Any, document: dict[str, Any], reader: Reader) -> Any:
     return estimator
 
 
-def _posterior_with_training(estimator: Any) -> Posterior:
-    if isinstance(estimator._posterior, PredictOnly):
-        raise ValueError(
-            "This model was saved without its training examples and can only be saved so again: include_training=False."
-        )
-    return estimator._posterior
+def _read_path(estimator: Any, names: Any, reader: Reader) -> None:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ModelFileError("its description is damaged.")
+    if not names:
+        return
+    value, error = reader.array("likelihood", np.float64, (2,), finite=False)
+    estimator.log_marginal_likelihood_, estimator.log_marginal_likelihood_error_ = float(value), float(error)
+    path = {name: reader.array(f"path.{name}", np.float64, None, finite=False) for name in names}
+    if len({column.shape[:1] for column in path.values()}) != 1:
+        raise ModelFileError("the path of its optimisation is damaged.")
+    estimator.optimization_path_ = path
 
 
 def _quantized(estimator: Any) -> QuantizedMean:

@@ -26,6 +26,9 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         with ``Exponential(eta=1.0)``.
     noise : float, default=0.1
         Variance of the noise on the targets (on the normalised ones with ``normalize_y``).
+    optimize : {"gradient", "bound", "exact"}, Optimizer or None, default=None
+        Whether and how `fit` searches for hyperparameters of the kernel and noise that make the training data most
+        likely, starting from those given; see `Optimizer`. None takes them as they are.
     normalize_y : bool, default=False
         Centre the targets and scale them to unit variance before learning, as scikit-learn's
         ``GaussianProcessRegressor`` does; with ``sample_weight`` by the weighted mean and variance.
@@ -60,6 +63,16 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
     Attributes
     ----------
     kernel_ : HistogramIntersection
+        With the hyperparameters found.
+    noise_ : float
+    log_marginal_likelihood_, log_marginal_likelihood_error_ : float
+        Of the training data at these hyperparameters, and its standard error: exact, estimated or a lower bound, as
+        ``optimize`` says. Only with ``optimize``.
+    optimization_path_ : dict of ndarrays of shape (n_evaluations,)
+        Every evaluation: log_marginal_likelihood, standard_error, n_examples (less than all while the search starts
+        on a sample), n_products and the hyperparameters. Only with ``optimize``.
+    feature_relevance_ : ndarray of shape (n_features,)
+        The share of each feature in the prior variance of the training data.
     alpha_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         Weights of the training examples of positive weight.
     n_iter_ : int
@@ -96,6 +109,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         kernel: Any = "hik",
         *,
         noise: float = 0.1,
+        optimize: Any = None,
         normalize_y: bool = False,
         solver: str = "auto",
         tol: float = 1e-2,
@@ -111,6 +125,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
     ):
         self.kernel = kernel
         self.noise = noise
+        self.optimize = optimize
         self.normalize_y = normalize_y
         self.solver = solver
         self.tol = tol

@@ -139,6 +139,10 @@ class KernelOperator(ABC):
         """
 
     @abstractmethod
+    def trace_gradient(self) -> dict[str, Array]:
+        """Derivative of the trace of K, by the same names."""
+
+    @abstractmethod
     def extend(self, rows: Rows) -> KernelOperator:
         """The operator with further training rows after the present ones, for about one product."""
 

@@ -143,19 +143,29 @@ class SortedOperator(KernelOperator):
         return SortedOperator(self.data, kernel, self.n_threads)
 
     def gradient(self, left: Array, right: Array, sums: Array | None = None) -> dict[str, Array]:
-        profiles = self._derive("profiles", lambda: self.kernel.profiles(self.data))
-        stacked = self._derive("stacked", lambda: np.stack(list(profiles.values())))
+        names, profiles = self._derive("profiles", self._profiles)
         coefficients = np.ones((left.shape[1], 1)) if sums is None else sums
-        forms = np.zeros((self.n_columns, len(profiles), coefficients.shape[1]))
+        forms = np.zeros((self.n_columns, len(names), coefficients.shape[1]))
         for begin in range(0, left.shape[1], self.block_width):
             some = slice(begin, begin + self.block_width)
-            self._add_forms(stacked, left[:, some], right[:, some], coefficients[some], forms)
-        if sums is None:
-            forms = forms[:, :, 0]
+            self._add_forms(profiles, left[:, some], right[:, some], coefficients[some], forms)
+        return self._by_name(names, forms[:, :, 0] if sums is None else forms)
+
+    def trace_gradient(self) -> dict[str, Array]:
+        names, profiles = self._derive("profiles", self._profiles)
+        cumulated = np.concatenate([np.zeros((len(names), 1)), np.cumsum(profiles, axis=1)], axis=1)
+        return self._by_name(names, np.diff(cumulated[:, self.data.indptr], axis=1).T)
+
+    def _by_name(self, names: list[str], values: Array) -> dict[str, Array]:
+        """Values (D, P, ...) for the hyperparameters with these names."""
         return {
-            name: forms[:, p] if self.kernel.is_per_dimension(name) else forms[:, p].sum(axis=0)
-            for p, name in enumerate(profiles)
+            name: values[:, p] if self.kernel.is_per_dimension(name) else values[:, p].sum(axis=0)
+            for p, name in enumerate(names)
         }
+
+    def _profiles(self) -> tuple[list[str], Array]:
+        profiles = self.kernel.profiles(self.data)
+        return list(profiles), np.stack(list(profiles.values()))
 
     def _add_forms(self, profiles: Array, left: Array, right: Array, sums: Array, forms: Array) -> None:
         data = self.data

@@ -6,9 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from histogp.kernels import ResolvedKernel
 from histogp.operators.base import Grid, KernelOperator
 from histogp.posterior.lazy import Lazy
+from histogp.posterior.likelihood import BoundName, Likelihood, exact_likelihood
+from histogp.posterior.objectives import Data, bound_of, quadrature_of
 from histogp.posterior.quantized import QuantizedMean
+from histogp.solvers.cholesky import is_small
 from histogp.solvers.noise import Noise
 from histogp.solvers.solution import Callback, Solution
 from histogp.solvers.solve import SolverOptions, solve
@@ -46,6 +50,37 @@ class Posterior:
         """The mean on a grid, tabulated when a grid is asked for that was not the last one."""
         version = (grid.n_bins, grid.uniform, None if grid.upper is None else grid.upper.tobytes())
         return self._prepared.get("quantized", lambda: self._quantize(grid), version)
+
+    def variance_shares(self) -> Array:
+        """The part that each dimension has in the trace of K, (D,)."""
+        weights = self.operator.kernel.weights
+        traces = self.operator.trace_gradient()["weights"] * (1.0 if weights is None else weights)
+        return traces / max(traces.sum(), np.finfo(float).tiny)
+
+    def log_likelihood(
+        self,
+        kernel: ResolvedKernel | None,
+        noise_factor: float,
+        method: str,
+        options: SolverOptions,
+        seed: int,
+        *,
+        bound: BoundName,
+        n_probes: int | None,
+        max_error: float | None,
+    ) -> Likelihood:
+        """The likelihood of the targets, also under another kernel or noise."""
+        operator = self.operator if kernel is None else self.operator.with_kernel(kernel)
+        data = Data(operator, self.noise.scaled(noise_factor), self.targets)
+        if method == "auto":
+            method = "exact" if is_small(operator.n_rows, data.n_matrices) else "quadrature"
+        if method == "exact":
+            return exact_likelihood(operator, data.noise, self.targets)
+        if method == "bound":
+            return bound_of(data, bound, options, seed, start=self.alpha)
+        if method == "quadrature":
+            return quadrature_of(data, n_probes, options, seed, max_error)
+        raise ValueError(f"Unknown method {method!r}; known are 'auto', 'exact', 'bound' and 'quadrature'.")
 
     def _quantize(self, grid: Grid) -> QuantizedMean:
         table = self.operator.grid_table(self.alpha, grid)

@@ -26,6 +26,7 @@ def solve_cg(
     preconditioner: Preconditioner | None = None,
     start: Array | None = None,
     callback: Callback | None = None,
+    problems: Array | None = None,
 ) -> Solution:
     """Solve ``(K + diag(noise)) x = b`` for each column until ``max|r| <= tol max|b|``.
 
@@ -38,9 +39,12 @@ def solve_cg(
     right_hand_sides : (N, M)
     start : (N, M) or None
         A guess of the solution.
+    problems : (M,) or None
+        The number of the problem, where each has its noise, that a column belongs to; None: its own.
     """
     with single_threaded_blas():
-        return _Iteration(operator, noise, right_hand_sides, tol, preconditioner, callback).run(max_iter, start)
+        iteration = _Iteration(operator, noise, right_hand_sides, tol, preconditioner, callback, problems)
+        return iteration.run(max_iter, start)
 
 
 class _Iteration:
@@ -52,9 +56,13 @@ class _Iteration:
         tol: float,
         preconditioner: Preconditioner | None,
         callback: Callback | None,
+        problems: Array | None,
     ):
         self.operator = operator
         self.diagonals = noise.diagonals()
+        self.problems = np.arange(right_hand_sides.shape[1]) if problems is None else problems
+        self.steps: list[Array] = []
+        self.ratios: list[Array] = []
         self.preconditioner = preconditioner
         self.callback = callback
         self.tol = tol
@@ -72,26 +80,34 @@ class _Iteration:
         self.x = np.zeros_like(self.b) if start is None else start / self.scale
         r = self.b.copy() if start is None else self.true_residuals(slice(None))
         residuals = relative(r, np.ones(r.shape[1]))
+        cold = start is None
         while True:
             todo = np.flatnonzero(residuals > self.tol)
             if len(todo) == 0 or self.stopped or self.n_iterations >= max_iter:
                 break
-            self.descend(todo, r[:, todo], max_iter)
+            self.descend(todo, r[:, todo], max_iter, record=cold)
+            cold = False
             r[:, todo] = self.true_residuals(todo)
             residuals[todo] = relative(r[:, todo], np.ones(len(todo)))
             self.precision = "double"
         return Solution(
             self.x * self.scale,
+            r * self.scale,
             residuals,
             n_iterations=self.n_iterations,
             n_products=self.n_products,
             converged=bool(np.all(residuals <= self.tol)),
             stopped_by_callback=self.stopped,
             rank=self.preconditioner.rank if self.preconditioner else 0,
+            steps=np.array(self.steps),
+            ratios=np.array(self.ratios),
         )
 
-    def descend(self, active: Array, r: Array, max_iter: int) -> None:
-        """Iterate on the columns ``active`` until the recurrence says that they have converged."""
+    def descend(self, active: Array, r: Array, max_iter: int, record: bool) -> None:
+        """Iterate on the columns ``active`` until the recurrence says that they have converged.
+
+        ``record`` keeps the coefficients of the recurrence.
+        """
         x = self.x[:, active]
         z = self.precondition(r, active)
         p = z.copy()
@@ -104,6 +120,8 @@ class _Iteration:
                 x += step * p
                 r -= step * q
                 self.n_iterations += 1
+                if record:
+                    self.steps.append(self.of_all_columns(active, step))
                 residuals = np.abs(r).max(axis=0)
                 if self.callback is not None and self.report(active, x, residuals):
                     self.stopped = True
@@ -117,13 +135,21 @@ class _Iteration:
                     x, r, p = x[:, unsolved], r[:, unsolved], p[:, unsolved]
                 z = self.precondition(r, active)
                 old, rz = rz, _dots(r, z)
-                p *= np.divide(rz, old, out=np.zeros_like(rz), where=old > 0)
+                ratio = np.divide(rz, old, out=np.zeros_like(rz), where=old > 0)
+                if record:
+                    self.ratios.append(self.of_all_columns(active, ratio))
+                p *= ratio
                 p += z
         finally:
             self.x[:, active] = x
 
     def n_blocks(self, n_columns: int) -> int:
         return -(-n_columns // self.operator.block_width)
+
+    def of_all_columns(self, active: Array, values: Array) -> Array:
+        full = np.full(self.b.shape[1], np.nan)
+        full[active] = values
+        return full
 
     def report(self, active: Array, x: Array, residuals: Array) -> bool:
         def present() -> Array:
@@ -136,8 +162,8 @@ class _Iteration:
 
     def precondition(self, r: Array, active: Array) -> Array:
         if self.preconditioner is None:
-            return r if self.diagonals.shape[1] == 1 and np.ptp(self.diagonals) == 0 else r / self.diagonal_of(active)
-        return self.preconditioner.apply(r, active)
+            return r if is_uniform(self.diagonals) else r / self.diagonal_of(active)
+        return self.preconditioner.apply(r, self.problems[active])
 
     def multiply(self, p: Array, active: Array) -> Array:
         self.n_products += p.shape[1]
@@ -146,12 +172,17 @@ class _Iteration:
         return q
 
     def diagonal_of(self, active: Array | slice) -> Array:
-        return self.diagonals if self.diagonals.shape[1] == 1 else self.diagonals[:, active]
+        return self.diagonals if self.diagonals.shape[1] == 1 else self.diagonals[:, self.problems[active]]
 
     def true_residuals(self, active: Array | slice) -> Array:
         x = self.x[:, active]
         self.n_products += x.shape[1]
         return self.b[:, active] - self.operator.matmat(x) - self.diagonal_of(active) * x
+
+
+def is_uniform(diagonals: Array) -> bool:
+    """Whether the noise is one number; otherwise it serves as preconditioner where there is no other."""
+    return diagonals.shape[1] == 1 and np.ptp(diagonals) == 0
 
 
 def _dots(a: Array, b: Array) -> Array:

@@ -45,6 +45,7 @@ def solve_cholesky(operator: KernelOperator, noise: Noise, right_hand_sides: Arr
     reached = relative(residuals, np.abs(right_hand_sides).max(axis=0))
     return Solution(
         values,
+        residuals,
         reached,
         n_iterations=1,
         n_products=right_hand_sides.shape[1],

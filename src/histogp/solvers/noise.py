@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,3 +35,11 @@ class Noise:
         diagonals = self.sample[:, None] * self.negative
         diagonals[np.arange(len(self.sample)), self.problem_of] = self.sample * self.positive[self.problem_of]
         return diagonals
+
+    def scaled(self, factor: float) -> Noise:
+        return replace(self, sample=self.sample * factor)
+
+    def subset(self, rows: Array) -> Noise:
+        """The noise of some rows."""
+        problem_of = None if self.problem_of is None else self.problem_of[rows]
+        return replace(self, sample=self.sample[rows], problem_of=problem_of)

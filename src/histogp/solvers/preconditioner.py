@@ -116,6 +116,19 @@ class Preconditioner:
         scaled /= self._scale
         return scaled
 
+    def log_determinants(self) -> Array:
+        """``log det P`` of each problem that has its noise, or of all, (M,) or (1,)."""
+        cores = np.array([2 * np.log(np.diag(core)).sum() for core, _ in self._cores])
+        return cores + np.log(self._diagonals * self._scale).sum(axis=0)
+
+    def colour(self, normals: Array, of_factor: Array, problems: Array) -> Array:
+        """Draws with the covariance P from standard normal numbers (N, S) and (rank, S)."""
+        diagonals = self._diagonals if len(self._cores) == 1 else self._diagonals[:, problems]
+        out = np.sqrt(diagonals) * normals
+        for block, begin, end in zip(self._blocks, self._offsets[:-1], self._offsets[1:], strict=True):
+            out += block @ of_factor[begin:end]
+        return np.sqrt(self._scale) * out
+
     def _project(self, vectors: Array) -> Array:
         """``F^T vectors``, (rank, M)."""
         partial: dict[int, Array] = {}

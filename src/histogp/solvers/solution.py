@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,15 +17,24 @@ Callback = Callable[[int, Array, Callable[[], Array]], bool]
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The solution (N, M), what it cost, and the true float64 residuals ``max|r| / max|b|``, (M,)."""
+    """The solution (N, M), what it cost, and the true float64 residuals ``max|r| / max|b|``, (M,).
+
+    ``remainder`` (N, M) is ``b - A x``, in float64.
+
+    ``steps`` (n, M) and ``ratios`` (n - 1, M) are the coefficients of conjugate gradients up to the first restart, NaN
+    where a column was left out; none for other solvers and from a start other than zero.
+    """
 
     values: Array
+    remainder: Array
     residuals: Array
     n_iterations: int
     n_products: int
     converged: bool
     stopped_by_callback: bool = False
     rank: int = 0
+    steps: Array = field(default_factory=lambda: np.empty((0, 0)))
+    ratios: Array = field(default_factory=lambda: np.empty((0, 0)))
 
 
 def relative(residuals: Array, scale: Array) -> Array:

@@ -1,0 +1,152 @@
+"""How hyperparameters are found: a parameter object for users, and what an estimator does with it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from histogp.hyperparameters import free_hyperparameters
+from histogp.kernels import HistogramIntersection, is_ard
+from histogp.operators.base import KernelOperator
+from histogp.posterior.objectives import Data
+from histogp.posterior.optimization import OptimizationOptions, Row, optimise
+from histogp.solvers.noise import Noise
+from histogp.solvers.solve import SolverOptions
+from histogp.storage import Array
+
+
+class Optimizer(BaseEstimator):
+    """Finds kernel hyperparameters and noise by maximising the marginal likelihood of the training data.
+
+    For the parameter ``optimize`` of an estimator, where its methods also go by their names alone.
+
+    Parameters
+    ----------
+    method : {"gradient", "bound", "exact"}, default="gradient"
+        - "gradient": likelihood and derivatives by stochastic Lanczos quadrature; first on small samples, then on
+          all examples; thousands of weights by a fixed-point iteration. Up to 500 examples everything is exact.
+        - "bound": the papers' method, Nelder and Mead's simplex on a lower bound of the likelihood.
+        - "exact": L-BFGS-B on the exact likelihood, in time cubic in the number of examples.
+    parameters : "auto" or list of str, default="auto"
+        What to optimise: "noise"; "scale", the common weight of all features, or "weights", if the kernel's weights
+        are "ard"; and by their names the hyperparameters of the transform, such as "eta". "auto" is all of them, for
+        the method "bound" all but the noise, which the bound misjudges.
+    bound : {"tightest", "fischer", "papers"}, default="tightest"
+        For the method "bound": that of the papers, Fischer's, or the better of the two at each point.
+    n_starts : int, default=1
+        Searches from as many places; the first is where the given kernel and noise are, others are random.
+    sparsity : float, default=1.0
+        Strength of the prior against large weights "ard". They are exponentially distributed around the best
+        common weight, divided by this; 0 is no prior.
+    n_probes : int or "auto", default="auto"
+        Random probes of the method "gradient".
+    max_steps : int, default=100
+        Evaluations at each stage.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "method": [StrOptions({"gradient", "bound", "exact"})],
+        "parameters": [StrOptions({"auto"}), list, tuple],
+        "bound": [StrOptions({"tightest", "fischer", "papers"})],
+        "n_starts": [Interval(Integral, 1, None, closed="left")],
+        "sparsity": [Interval(Real, 0, None, closed="left")],
+        "n_probes": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],
+        "max_steps": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        method: str = "gradient",
+        *,
+        parameters: Any = "auto",
+        bound: str = "tightest",
+        n_starts: int = 1,
+        sparsity: float = 1.0,
+        n_probes: Any = "auto",
+        max_steps: int = 100,
+    ):
+        self.method = method
+        self.parameters = parameters
+        self.bound = bound
+        self.n_starts = n_starts
+        self.sparsity = sparsity
+        self.n_probes = n_probes
+        self.max_steps = max_steps
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """What an optimiser found; ``operator`` and ``noise`` are those of the system to solve."""
+
+    kernel: HistogramIntersection
+    noise_value: float
+    operator: KernelOperator
+    noise: Noise
+    alpha: Array | None = None
+    likelihood: float | None = None
+    likelihood_error: float | None = None
+    path: dict[str, Array] | None = None
+
+
+def tune(
+    optimizer: str | Optimizer | None,
+    kernel: HistogramIntersection,
+    noise_value: float,
+    data: Data,
+    solver: SolverOptions,
+    rng: np.random.Generator,
+    report: Callable[[Row], bool],
+) -> Tuned:
+    """Search for better hyperparameters than those given, or keep them for ``optimizer=None``."""
+    if optimizer is None:
+        if is_ard(kernel):
+            raise ValueError(
+                'weights="ard" are learned from the data: give optimize="gradient", or numbers as weights.'
+            )
+        return Tuned(kernel, noise_value, data.operator, data.noise)
+    if isinstance(optimizer, str):
+        optimizer = Optimizer(optimizer)
+    optimizer._validate_params()
+    operator = data.operator
+    rows = operator.training_rows()
+    names = None if isinstance(optimizer.parameters, str) else optimizer.parameters
+    largest = float(rows.values.max(initial=0.0))
+    space = free_hyperparameters(kernel, operator.n_columns, noise_value, largest, names)
+    if names is None and optimizer.method == "bound":
+        space = space.only([one.name for one in space.free if one.name != "noise"])
+    options = OptimizationOptions(
+        method=optimizer.method,  # type: ignore[arg-type]
+        solver=solver,
+        bound=optimizer.bound,  # type: ignore[arg-type]
+        n_starts=optimizer.n_starts,
+        max_steps=optimizer.max_steps,
+        sparsity=optimizer.sparsity,
+        n_probes=None if optimizer.n_probes == "auto" else optimizer.n_probes,
+    )
+    found = optimise(data, space, options, rng, report)
+    if found.interrupted:
+        warnings.warn(
+            f"The search for hyperparameters was interrupted after {len(found.path)} evaluations; the best of them "
+            "counts.",
+            ConvergenceWarning,
+            stacklevel=7,
+        )
+    factor = space.noise_factor(found.theta)
+    return Tuned(
+        space.moved(kernel, found.theta),
+        float(noise_value * factor),
+        operator.with_kernel(space.kernel_at(found.theta)),
+        data.noise.scaled(factor),
+        found.alpha,
+        float(found.value),
+        float(found.error),
+        {name: np.array([row[name] for row in found.path], np.float64) for name in found.path[0]},
+    )
