@@ -13,7 +13,7 @@ from histogp.kernels import HistogramIntersection, ResolvedKernel, groups_of, is
 from histogp.storage import Array
 
 # Noise, scale and weights stay within this factor of where they start.
-WIDEST = 1e6
+WIDEST = 1e10
 # Transformed values beyond would overflow in products.
 _LARGEST_HEIGHT = 1e100
 
@@ -22,7 +22,7 @@ _LARGEST_HEIGHT = 1e100
 class Hyperparameter:
     """One positive number, or several of a kind.
 
-    name : "noise", "scale", "weights" or the name of a hyperparameter of the transform
+    name : "noise", "scale", "weights" or, as in the kernel's parameters, "transform__" and the transform's own
     start : (k,)
     bounds : (lowest, highest)
     value_of : (D,) or None; the number of the value that a dimension has, where not all have the same.
@@ -87,7 +87,7 @@ class Space:
             elif one.name == "weights":
                 weights = np.broadcast_to(one.expand(values), self.n_features)
             elif one.name != "noise":
-                hyperparameters[one.name] = np.asarray(one.expand(values))
+                hyperparameters[one.name.removeprefix("transform__")] = np.asarray(one.expand(values))
         return self.kernel.replace(weights, hyperparameters)
 
     def gradient(self, theta: Array, derivatives: dict[str, Array]) -> Array:
@@ -107,7 +107,7 @@ class Space:
             elif one.name == "weights":
                 collected.append(one.collect(by_weight))
             else:
-                collected.append(one.collect(derivatives[f"transform__{one.name}"]) * values)
+                collected.append(one.collect(derivatives[one.name]) * values)
         return np.concatenate(collected)
 
     def only(self, names: Sequence[str]) -> Space:
@@ -117,15 +117,17 @@ class Space:
     def moved(self, kernel: HistogramIntersection, theta: Array) -> HistogramIntersection:
         """A copy of the user's kernel with the values at theta."""
         kernel = clone(kernel)
+        if is_ard(kernel):
+            kernel.weights = None
         for one, values in self.parts(theta):
             found: Any = float(values[0]) if one.value_of is None else values
             if one.name == "scale":
-                given = 1.0 if kernel.weights is None or is_ard(kernel) else kernel.weights
+                given = 1.0 if kernel.weights is None else kernel.weights
                 kernel.weights = found * np.asarray(given) if np.ndim(given) else found * given
             elif one.name == "weights":
                 kernel.weights = found
             elif one.name != "noise":
-                setattr(kernel.transform, one.name, found)
+                kernel.set_params(**{one.name: found})
         return kernel
 
 
@@ -154,7 +156,8 @@ def free_hyperparameters(
         others = {key: float(np.max(value)) for key, value in resolved.hyperparameters.items() if key != name}
         while highest > given.max() and not _is_moderate(transform, largest_value, {**others, name: highest}):
             highest = max(highest / 1.2, given.max())
-        free.append(Hyperparameter(name, np.atleast_1d(given), (lowest, highest), each if given.ndim else None))
+        value_of = each if given.ndim else None
+        free.append(Hyperparameter(f"transform__{name}", np.atleast_1d(given), (lowest, highest), value_of))
     known = [one.name for one in free]
     for name in () if names is None else names:
         if name not in known:

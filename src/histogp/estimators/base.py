@@ -257,6 +257,12 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             n_probes=n_probes,
             max_error=max_error,
         )
+        if max_error is not None and found.error > max_error:
+            warnings.warn(
+                f"The standard error is {found.error:.2g} after as many probes as make sense, above {max_error:g}.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return (found.value, found.error) if return_error else found.value
 
     def save(self, path: Any, include_training: bool = True) -> None:

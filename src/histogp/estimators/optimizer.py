@@ -37,8 +37,8 @@ class Optimizer(BaseEstimator):
         - "exact": L-BFGS-B on the exact likelihood, in time cubic in the number of examples.
     parameters : "auto" or list of str, default="auto"
         What to optimise: "noise"; "scale", the common weight of all features, or "weights", if the kernel's weights
-        are "ard"; and by their names the hyperparameters of the transform, such as "eta". "auto" is all of them, for
-        the method "bound" all but the noise, which the bound misjudges.
+        are "ard"; and the hyperparameters of the transform, such as "transform__eta". "auto" is all of them, for the
+        method "bound" all but the noise, which the bound misjudges.
     bound : {"tightest", "fischer", "papers"}, default="tightest"
         For the method "bound": that of the papers, Fischer's, or the better of the two at each point.
     n_starts : int, default=1
@@ -111,13 +111,15 @@ def tune(
             raise ValueError(
                 'weights="ard" are learned from the data: give optimize="gradient", or numbers as weights.'
             )
-        return Tuned(kernel, noise_value, data.operator, data.noise)
+        return Tuned(kernel, float(noise_value), data.operator, data.noise)
     if isinstance(optimizer, str):
         optimizer = Optimizer(optimizer)
     optimizer._validate_params()
     operator = data.operator
     rows = operator.training_rows()
-    names = None if isinstance(optimizer.parameters, str) else optimizer.parameters
+    names = None if isinstance(optimizer.parameters, str) else list(optimizer.parameters)
+    if names == []:
+        raise ValueError("parameters must name at least one hyperparameter to optimise.")
     largest = float(rows.values.max(initial=0.0))
     space = free_hyperparameters(kernel, operator.n_columns, noise_value, largest, names)
     if names is None and optimizer.method == "bound":

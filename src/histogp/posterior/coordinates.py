@@ -30,14 +30,14 @@ class Coordinates:
     def from_theta(self, theta: Array) -> Array:
         x = theta.copy()
         if self._scale is not None:
-            x[self._scale] = np.log(self._at(theta).diagonal().mean())
+            x[self._scale] = np.log(_variance(self._at(theta)))
         return x
 
     def to_theta(self, x: Array) -> Array:
         theta = x.copy()
         if self._scale is not None:
             theta[self._scale] = 0
-            theta[self._scale] = x[self._scale] - np.log(self._at(theta).diagonal().mean())
+            theta[self._scale] = x[self._scale] - np.log(_variance(self._at(theta)))
         return theta
 
     def slope(self, theta: Array, slope: Array) -> Array:
@@ -47,9 +47,13 @@ class Coordinates:
         operator = self._at(theta)
         of_trace = self.space.gradient(theta, {**operator.trace_gradient(), "noise": np.zeros(())})
         of_scale = slope[self._scale]
-        slope = slope - of_scale * of_trace / operator.diagonal().sum()
+        slope = slope - of_scale * of_trace / (operator.n_rows * _variance(operator))
         slope[self._scale] = of_scale
         return slope
 
     def _at(self, theta: Array) -> KernelOperator:
         return self._operator.with_kernel(self.space.kernel_at(theta))
+
+
+def _variance(operator: KernelOperator) -> float:
+    return max(float(operator.diagonal().mean()), np.finfo(float).tiny)

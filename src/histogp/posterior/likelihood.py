@@ -76,7 +76,7 @@ def exact_likelihood(
             inverses += share * inverse
             supply_of_noise += share * inverse.diagonal() @ diagonal
     data_term = float(np.sum(targets * alpha))
-    value = -(data_term + log_determinant + targets.size * np.log(2 * np.pi)) / 2
+    value = float(-(data_term + log_determinant + targets.size * np.log(2 * np.pi)) / 2)
     if not derivatives:
         return Likelihood(value, alpha)
     # Below the diagonal twice and above zero: the form with the identity sees only the sum of both.
@@ -102,7 +102,7 @@ def bounded_likelihood(
     data_term = float(np.sum((targets + r) * alpha) + np.sum(r**2 / noise.diagonals()))
     log_determinant = float(np.sum(np.broadcast_to(determinants, targets.shape[1])))
     value = -(data_term + log_determinant + targets.size * np.log(2 * np.pi)) / 2
-    return Likelihood(value, alpha, data_term=data_term, n_products=solution.n_products)
+    return Likelihood(float(value), alpha, data_term=data_term, n_products=solution.n_products)
 
 
 def estimated_likelihood(

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 from scipy import optimize
+from scipy.linalg import LinAlgError
 
 from histogp.hyperparameters import Hyperparameter, Space
 from histogp.posterior.coordinates import Coordinates
@@ -34,6 +35,7 @@ SPREAD = 2.0
 LONGEST_STEP = 2.0
 FIRST_PACE = 0.05
 _TINY = np.finfo(float).tiny
+_IMPOSSIBLE = 1e12
 
 
 @dataclass(frozen=True)
@@ -85,8 +87,9 @@ def optimise(
             raise
         interrupted = True
     theta, result = search.best if search.best is not None else (space.start, None)
-    value, error, alpha = (result.value, result.error, result.alpha) if result else (np.nan, np.nan, None)
-    return Optimum(theta, value, error, alpha, search.path, interrupted)
+    if result is None:  # of a sample only, or of nothing
+        return Optimum(theta, np.nan, np.nan, None, search.path, interrupted)
+    return Optimum(theta, result.value, result.error, result.alpha, search.path, interrupted)
 
 
 class _Search:
@@ -104,7 +107,7 @@ class _Search:
         self.rng = rng
         self.report = report
         self.path: list[Row] = []
-        self.best: tuple[Array, Likelihood] | None = None
+        self.best: tuple[Array, Likelihood | None] | None = None
         self.best_value = -np.inf
         self.n_examples = data.operator.n_rows
         self.sample = data if self.n_examples <= self.sample_size() else self.subset(self.sample_size())
@@ -119,6 +122,11 @@ class _Search:
         return self.estimated(self.data)
 
     def run(self) -> None:
+        if self.options.method == "bound" and len(self.space.start) > MAX_SIMPLEX:
+            raise ValueError(
+                f'optimize="bound" cannot search {len(self.space.start)} hyperparameters, at most {MAX_SIMPLEX}; '
+                'optimize="gradient" can.'
+            )
         weights = next((one for one in self.space.free if one.name == "weights"), None)
         if weights is None:
             self.search_few(self.space, self.space.start)
@@ -151,11 +159,6 @@ class _Search:
 
     def simplex(self, coordinates: Coordinates, start: Array, rate: float) -> Array:
         """Nelder and Mead's method, which needs no derivatives."""
-        if len(start) > MAX_SIMPLEX:
-            raise ValueError(
-                f'optimize="bound" cannot search {len(start)} hyperparameters, at most {MAX_SIMPLEX}; '
-                'optimize="gradient" can.'
-            )
         found = [
             optimize.minimize(
                 lambda x: self.evaluate(self.objective, coordinates, x, rate)[0],
@@ -293,7 +296,10 @@ class _Search:
     ) -> tuple[float, Array]:
         """What is minimised, and its derivative; ``rate`` is that of the exponential prior of the weights."""
         space, theta = coordinates.space, coordinates.to_theta(x)
-        result = objective(space, theta)
+        try:
+            result = objective(space, theta)
+        except LinAlgError:  # too little noise for double precision
+            return _IMPOSSIBLE, np.zeros_like(x)
         penalty = np.concatenate(
             [rate * values if one.name == "weights" else np.zeros(len(values)) for one, values in space.parts(theta)]
         )
@@ -322,7 +328,7 @@ class _Search:
         if penalised >= self.best_value:
             self.best_value = penalised
             complete = n_examples is None or n_examples == self.n_examples
-            self.best = theta, result if complete else Likelihood(np.nan, np.empty(0), np.nan)
+            self.best = theta, result if complete else None
         if self.report is not None and self.report(row):
             raise StoppedError
 

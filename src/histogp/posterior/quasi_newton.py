@@ -43,7 +43,7 @@ def minimize(
             break
         new_value, new_slope = function(x + step)
         change, bend = step, new_slope - slope
-        if change @ bend > 1e-8 * np.linalg.norm(change) * np.linalg.norm(bend):
+        if np.isfinite(new_value) and change @ bend > 1e-8 * np.linalg.norm(change) * np.linalg.norm(bend):
             image = hessian @ change
             hessian = hessian + np.outer(bend, bend) / (bend @ change) - np.outer(image, image) / (change @ image)
         if new_value <= value + SLACK:

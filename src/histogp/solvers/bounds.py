@@ -23,8 +23,8 @@ def papers_bound(n: int, beta: float, trace: float, squares: float, floor: float
     if gap <= 0:  # all eigenvalues equal beta, up to rounding
         return n * np.log(beta)
     t = np.clip((trace - squares / beta) / gap, max(floor, np.finfo(float).tiny), beta)
-    step = t / beta - 1
-    slope = np.log1p(step) / step if step < 0 else 1.0
+    tau = t / beta
+    slope = 1.0 if tau == 1 else np.log(tau) / (tau - 1)
     return n * np.log(beta) - gap * slope
 
 

@@ -21,13 +21,15 @@ class Subspace:
     image: Array
 
 
-def leading_subspace(
-    operator: KernelOperator, dimension: int, rng: np.random.Generator, start: Array | None = None
-) -> Subspace:
-    """A block Krylov space of about ``dimension``, at most N; from random vectors or from ``start`` (N, any)."""
+def leading_subspace(operator: KernelOperator, dimension: int, rng: np.random.Generator) -> Subspace:
+    """A block Krylov space of at least ``dimension``, or of the rank of K, from the image of random vectors.
+
+    It always contains the vector of ones, so that it is never empty.
+    """
     n = operator.n_rows
     basis, image = np.empty((n, 0)), np.empty((n, 0))
-    block = rng.standard_normal((n, operator.block_width)) if start is None else start
+    block = operator.matmat(rng.standard_normal((n, operator.block_width - 1)))
+    block = np.hstack([np.full((n, 1), max(np.linalg.norm(block), 1.0)), block])
     while basis.shape[1] < min(dimension, n):
         block = _new_directions(block, basis)[:, : n - basis.shape[1]]
         if block.shape[1] == 0:
