@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from histogp._numba.jit import announce_compilation
 from histogp.estimators import model_file
 from histogp.estimators.encoding import Reader, Writer
+from histogp.estimators.evidence import EvidenceMixin, described
 from histogp.estimators.optimizer import Optimizer, tune
 from histogp.estimators.validation import number_of_threads, validate_features
 from histogp.kernels import HistogramIntersection, as_kernel, per_dimension, resolve
@@ -28,16 +29,14 @@ from histogp.operators.build import build_operator
 from histogp.posterior.fit import Posterior, fit_posterior
 from histogp.posterior.objectives import Data
 from histogp.posterior.optimization import Row
-from histogp.posterior.quantized import PredictOnly
 from histogp.solvers.noise import Noise
 from histogp.solvers.solution import Solution
-from histogp.solvers.solve import SolverOptions
 from histogp.storage import Array, Rows
 
 PREDICTION_PARAMETERS = ("prediction", "n_bins", "interpolation", "value_range")
 
 
-class HistogramGP(CallbackSupportMixin, BaseEstimator):
+class HistogramGP(EvidenceMixin, CallbackSupportMixin, BaseEstimator):
     """Base of the estimators; see `HistogramGPClassifier` and `HistogramGPRegressor`."""
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
@@ -112,11 +111,11 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         operator = build_operator(X, resolve(kernel, X.shape[1]), n_threads)
 
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        options = SolverOptions(self.solver, self.tol, self.max_iter, self.preconditioner_rank, n_threads)
+        options = self._solver_options()
         self._say(f"{operator.n_rows} rows, {operator.n_columns} features, {targets.shape[1]} problems sorted")
 
         def after_evaluation(row: Row) -> bool:
-            self._say(_described(row))
+            self._say(described(row))
             task = context.subcontext(task_name="evaluation")
             task.call_on_fit_task_begin(estimator=self, X=X, y=y, metadata=metadata)
             return task.call_on_fit_task_end(estimator=self, X=X, y=y, metadata=metadata)
@@ -201,70 +200,6 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         bounds = self._posterior.quantized(self._grid()).error_bound(kind) * self._scale
         return float(bounds[0]) if self._has_one_output() else bounds
 
-    def log_marginal_likelihood(
-        self,
-        kernel: Any = None,
-        noise: float | None = None,
-        method: str = "auto",
-        *,
-        bound: Any = "tightest",
-        n_probes: int | None = None,
-        max_error: float | None = None,
-        return_error: bool = False,
-    ) -> Any:
-        """The logarithm of the marginal likelihood of the training data, summed over classes or outputs.
-
-        For a regressor with ``normalize_y`` that of the normalised targets.
-
-        Parameters
-        ----------
-        kernel : {"hik", "hik-poly", "hik-exp"}, HistogramIntersection or None, default=None
-            None is the fitted ``kernel_``.
-        noise : float or None, default=None
-            None is the fitted ``noise_``.
-        method : {"auto", "exact", "bound", "quadrature"}, default="auto"
-            - "exact": by a dense factor, in time cubic in the number of examples.
-            - "bound": a value that the likelihood does not fall below, in time linear in the non-zeros.
-            - "quadrature": an unbiased estimate in about the time of a fit.
-            - "auto": "exact" up to 2,000 examples, then "quadrature".
-        bound : {"tightest", "fischer", "papers"}, default="tightest"
-        n_probes : int or None, default=None
-            Random probes of the quadrature; None takes as many as fill the blocks of a product.
-        max_error : float or None, default=None
-            Take more probes until the standard error of the quadrature is no larger.
-        return_error : bool, default=False
-            Whether to return the standard error as well; zero for the other methods.
-
-        Returns
-        -------
-        value : float
-        error : float, if ``return_error``
-        """
-        check_is_fitted(self)
-        announce_compilation()
-        posterior = self._posterior_with_training()
-        resolved = None if kernel is None else resolve(as_kernel(kernel), self.n_features_in_)
-        options = SolverOptions(
-            self.solver, self.tol, self.max_iter, self.preconditioner_rank, number_of_threads(self.n_jobs)
-        )
-        found = posterior.log_likelihood(
-            resolved,
-            1.0 if noise is None else float(noise) / self.noise_,
-            method,
-            options,
-            check_random_state(self.random_state).randint(2**31),
-            bound=bound,
-            n_probes=n_probes,
-            max_error=max_error,
-        )
-        if max_error is not None and found.error > max_error:
-            warnings.warn(
-                f"The standard error is {found.error:.2g} after as many probes as make sense, above {max_error:g}.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        return (found.value, found.error) if return_error else found.value
-
     def save(self, path: Any, include_training: bool = True) -> None:
         """Write the fitted model to a file without code, which `histogp.load` reads.
 
@@ -294,14 +229,6 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         entries = (rows.values, rows.column_of.astype(np.int64), rows.indptr)
         X = sparse.csr_array(entries, shape=(rows.n_rows, rows.n_columns))
         return X, self._labels(posterior.targets), self.noise_ / posterior.noise.sample
-
-    def _posterior_with_training(self) -> Posterior:
-        if isinstance(self._posterior, PredictOnly):
-            raise ValueError(
-                "This model was saved without its training examples: it predicts, and can be saved again only with "
-                "include_training=False."
-            )
-        return self._posterior
 
     def _labels(self, targets: Array) -> Array:
         """What users know of targets (N, M)."""
@@ -379,14 +306,3 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     def _say(self, message: str, level: int = 1) -> None:
         if self.verbose >= level:
             print(f"[{type(self).__name__}] {message}", flush=True)
-
-
-def _described(row: Row) -> str:
-    """An evaluation of the likelihood in a line."""
-    numbers = {name: value for name, value in row.items() if name not in ("log_marginal_likelihood", "standard_error")}
-    error = row["standard_error"]
-    return (
-        f"log likelihood {row['log_marginal_likelihood']:.1f}"
-        + (f" +- {error:.1f}" if np.isfinite(error) and error > 0 else "")
-        + "".join(f", {name} {np.array2string(np.asarray(value), precision=4)}" for name, value in numbers.items())
-    )

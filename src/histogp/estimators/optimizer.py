@@ -44,8 +44,12 @@ class Optimizer(BaseEstimator):
     n_starts : int, default=1
         Searches from as many places; the first is where the given kernel and noise are, others are random.
     sparsity : float, default=1.0
-        Strength of the prior against large weights "ard". They are exponentially distributed around the best
-        common weight, divided by this; 0 is no prior.
+        What a weight "ard" costs, in units of the log-likelihood, for each time that it is as large as the best common
+        weight of all features; that is, weights have an exponential prior. 0 is no prior.
+    prior_width : float or None, default=2.0
+        Variance and noise have log-normal priors around the mean square of the targets and a tenth of it, with this
+        standard deviation of the logarithm: of no account with hundreds of examples, but a handful would often be
+        most likely as noise alone. None is no prior.
     n_probes : int or "auto", default="auto"
         Random probes of the method "gradient".
     max_steps : int, default=100
@@ -58,6 +62,7 @@ class Optimizer(BaseEstimator):
         "bound": [StrOptions({"tightest", "fischer", "papers"})],
         "n_starts": [Interval(Integral, 1, None, closed="left")],
         "sparsity": [Interval(Real, 0, None, closed="left")],
+        "prior_width": [None, Interval(Real, 0, None, closed="neither")],
         "n_probes": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],
         "max_steps": [Interval(Integral, 1, None, closed="left")],
     }
@@ -70,6 +75,7 @@ class Optimizer(BaseEstimator):
         bound: str = "tightest",
         n_starts: int = 1,
         sparsity: float = 1.0,
+        prior_width: float | None = 2.0,
         n_probes: Any = "auto",
         max_steps: int = 100,
     ):
@@ -78,6 +84,7 @@ class Optimizer(BaseEstimator):
         self.bound = bound
         self.n_starts = n_starts
         self.sparsity = sparsity
+        self.prior_width = prior_width
         self.n_probes = n_probes
         self.max_steps = max_steps
 
@@ -131,6 +138,7 @@ def tune(
         n_starts=optimizer.n_starts,
         max_steps=optimizer.max_steps,
         sparsity=optimizer.sparsity,
+        prior_width=optimizer.prior_width,
         n_probes=None if optimizer.n_probes == "auto" else optimizer.n_probes,
     )
     found = optimise(data, space, options, rng, report)

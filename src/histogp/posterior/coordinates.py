@@ -21,8 +21,8 @@ class Coordinates:
         self.space = space
         self.bounds = space.bounds
         self._operator = operator
-        names = [one.name for one in space.free for _ in one.start]
-        self._scale = names.index("scale") if "scale" in names else None
+        self.names = np.array([one.name for one in space.free for _ in one.start])
+        self._scale = self.names.tolist().index("scale") if "scale" in self.names else None
         if self._scale is not None:
             start = self.from_theta(space.start)[self._scale]
             self.bounds[self._scale] = start - np.log(WIDEST), start + np.log(WIDEST)
@@ -44,12 +44,17 @@ class Coordinates:
         """The derivative for these coordinates, given that for theta."""
         if self._scale is None:
             return slope
-        operator = self._at(theta)
-        of_trace = self.space.gradient(theta, {**operator.trace_gradient(), "noise": np.zeros(())})
         of_scale = slope[self._scale]
-        slope = slope - of_scale * of_trace / (operator.n_rows * _variance(operator))
+        slope = slope - of_scale * self.log_variance(theta)[1]
         slope[self._scale] = of_scale
         return slope
+
+    def log_variance(self, theta: Array) -> tuple[float, Array]:
+        """The logarithm of the mean prior variance and its derivative for theta."""
+        operator = self._at(theta)
+        of_trace = self.space.gradient(theta, {**operator.trace_gradient(), "noise": np.zeros(())})
+        variance = _variance(operator)
+        return float(np.log(variance)), of_trace / (operator.n_rows * variance)
 
     def _at(self, theta: Array) -> KernelOperator:
         return self._operator.with_kernel(self.space.kernel_at(theta))

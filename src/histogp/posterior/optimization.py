@@ -48,6 +48,7 @@ class OptimizationOptions:
     n_starts: int = 1
     max_steps: int = 100
     sparsity: float = 1.0
+    prior_width: float | None = 2.0
     n_probes: int | None = None
 
 
@@ -109,7 +110,9 @@ class _Search:
         self.path: list[Row] = []
         self.best: tuple[Array, Likelihood | None] | None = None
         self.best_value = -np.inf
+        self.rate = 0.0  # of the prior of the weights
         self.n_examples = data.operator.n_rows
+        self.mean_square = max(float(np.mean(data.targets**2)), _TINY)
         self.sample = data if self.n_examples <= self.sample_size() else self.subset(self.sample_size())
         self.objective = self.make_objective()
 
@@ -131,37 +134,36 @@ class _Search:
         if weights is None:
             self.search_few(self.space, self.space.start)
             return
-        # First one scale for all weights: it sets the unit of the sparsity prior and a place to start from.
+        # First one scale for all weights: a place to start from, and the unit of the prior.
         common = Space(self.space.kernel, self.space.n_features, tuple(map(_with_one_weight, self.space.free)))
         theta = self.search_few(common, common.start)
-        scale = common.values(theta)["scale"][0]
+        self.rate = self.options.sparsity / common.values(theta)["scale"][0]
         theta = self.translate(common, theta)
         self.best_value = -np.inf  # from here on with the prior
-        rate = self.options.sparsity / scale
         if isinstance(self.objective, Estimated):
-            theta = self.search_weights(self.objective, theta, rate)
+            theta = self.search_weights(self.objective, theta)
         else:
-            theta = self.search_few(self.space, theta, rate)
+            theta = self.search_few(self.space, theta)
         self.prune(theta)
 
     # Few hyperparameters -------------------------------------------------------------------------------------
 
-    def search_few(self, space: Space, start: Array, rate: float = 0.0) -> Array:
+    def search_few(self, space: Space, start: Array) -> Array:
         coordinates = Coordinates(space, self.sample.operator)
         begin = coordinates.from_theta(start)
         if self.options.method == "bound":
-            x = self.simplex(coordinates, begin, rate)
+            x = self.simplex(coordinates, begin)
         elif isinstance(self.objective, Exact):
-            x = self.descend(coordinates, begin, rate)
+            x = self.descend(coordinates, begin)
         else:
             x = self.sample_first(coordinates, begin)
         return coordinates.to_theta(x)
 
-    def simplex(self, coordinates: Coordinates, start: Array, rate: float) -> Array:
+    def simplex(self, coordinates: Coordinates, start: Array) -> Array:
         """Nelder and Mead's method, which needs no derivatives."""
         found = [
             optimize.minimize(
-                lambda x: self.evaluate(self.objective, coordinates, x, rate)[0],
+                lambda x: self.evaluate(self.objective, coordinates, x)[0],
                 begin,
                 method="Nelder-Mead",
                 bounds=coordinates.bounds,
@@ -176,11 +178,11 @@ class _Search:
         ]
         return min(found, key=lambda result: result.fun).x
 
-    def descend(self, coordinates: Coordinates, start: Array, rate: float) -> Array:
+    def descend(self, coordinates: Coordinates, start: Array) -> Array:
         """Exact values and derivatives: L-BFGS-B."""
         found = [
             optimize.minimize(
-                lambda x: self.evaluate(self.objective, coordinates, x, rate),
+                lambda x: self.evaluate(self.objective, coordinates, x),
                 begin,
                 jac=True,
                 method="L-BFGS-B",
@@ -241,7 +243,7 @@ class _Search:
 
     # Many weights --------------------------------------------------------------------------------------------
 
-    def search_weights(self, objective: Estimated, x: Array, rate: float) -> Array:
+    def search_weights(self, objective: Estimated, x: Array) -> Array:
         """A fixed point: every weight is multiplied by what the data call for, divided by what there is.
 
         Noise and weights are variance components, for which the square root of that ratio never lowers the
@@ -251,7 +253,7 @@ class _Search:
         space = self.space
         names = np.concatenate([np.full(len(one.start), one.name) for one in space.free])
         is_component = np.isin(names, ["noise", "weights"])
-        rates = rate * (names == "weights")
+        is_weight = names == "weights"
         power, pace = 1.0, np.full(len(x), FIRST_PACE)
         old_x, old_supply, old_slope, old_value = x, np.zeros(len(x)), np.zeros(len(x)), -np.inf
         result = objective(space, x)
@@ -261,14 +263,14 @@ class _Search:
             supply = space.gradient(x, result.supply)
             determinant += (supply + old_supply) / 2 @ (x - old_x)
             result = replace(result, value=-(result.data_term + determinant) / 2)
-            value = result.value - rates @ np.exp(x)
+            prior = np.where(is_weight, self.rate * np.exp(x), 0.0)
+            value = result.value - prior.sum()
             self.record(space, x, result, value)
             if value < old_value - GAIN:
                 power = 0.5
-            needed = np.maximum(supply, 0) + 2 * rates * np.exp(x)
-            slope = (demand - supply) / 2 - rates * np.exp(x)
+            slope = (demand - supply) / 2 - prior
+            ratio = np.maximum(demand, _TINY) / (np.maximum(supply, _TINY) + 2 * prior)
             pace *= np.where(slope * old_slope >= 0, 1.2, 0.5)
-            ratio = np.maximum(demand, _TINY) / np.maximum(needed, _TINY)
             step = np.where(is_component, power * np.log(ratio), pace * np.sign(slope))
             step = np.clip(x + np.clip(step, -LONGEST_STEP, LONGEST_STEP), *space.bounds.T) - x
             if step @ slope < GAIN:
@@ -291,23 +293,44 @@ class _Search:
 
     # Bookkeeping ---------------------------------------------------------------------------------------------
 
-    def evaluate(
-        self, objective: Objective, coordinates: Coordinates, x: Array, rate: float = 0.0
-    ) -> tuple[float, Array]:
-        """What is minimised, and its derivative; ``rate`` is that of the exponential prior of the weights."""
+    def evaluate(self, objective: Objective, coordinates: Coordinates, x: Array) -> tuple[float, Array]:
+        """What is minimised, and its derivative."""
         space, theta = coordinates.space, coordinates.to_theta(x)
         try:
             result = objective(space, theta)
         except LinAlgError:  # too little noise for double precision
             return _IMPOSSIBLE, np.zeros_like(x)
-        penalty = np.concatenate(
-            [rate * values if one.name == "weights" else np.zeros(len(values)) for one, values in space.parts(theta)]
-        )
-        value = result.value - penalty.sum()
+        penalty, its_slope = self.penalty(coordinates, theta)
+        value = result.value - penalty
         self.record(space, theta, result, value, objective.data.operator.n_rows)
         if not result.demand:
             return -value, np.empty(0)
-        return -value, -coordinates.slope(theta, space.gradient(theta, result.derivatives) - penalty)
+        return -value, coordinates.slope(theta, its_slope - space.gradient(theta, result.derivatives))
+
+    def penalty(self, coordinates: Coordinates, theta: Array) -> tuple[float, Array]:
+        """Minus the logarithm of the priors, and its derivative for theta.
+
+        Weights are exponentially distributed. Variance and noise are log-normal around the mean square of the targets
+        and a tenth of it. That hardly counts for hundreds of examples; a handful would often be most likely as
+        noise alone.
+        """
+        names = coordinates.names
+        value, slope = 0.0, np.zeros(len(theta))
+        if "weights" in names:
+            slope[names == "weights"] = self.rate * np.exp(theta[names == "weights"])
+            value = slope.sum()
+        if self.options.prior_width is None:
+            return value, slope
+        terms = []
+        if "noise" in names:
+            terms.append((theta[names == "noise"][0] - np.log(0.1), 1.0 * (names == "noise")))
+        if "scale" in names or "weights" in names:
+            terms.append(coordinates.log_variance(theta))
+        for logarithm, its_slope in terms:
+            away = (logarithm - np.log(self.mean_square)) / self.options.prior_width
+            value += away**2 / 2
+            slope = slope + away / self.options.prior_width * its_slope
+        return value, slope
 
     def record(
         self, space: Space, x: Array, result: Likelihood, penalised: float, n_examples: int | None = None

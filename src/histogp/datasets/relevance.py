@@ -1,0 +1,61 @@
+"""Synthetic data in which only some features matter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from histogp.storage import Array
+
+
+def make_relevance_test(n_per_class: int, *, random_state: Any = None) -> tuple[Array, Array]:
+    """Eight features of two classes, in the manner of the relevance test of gp-hik-eccv2012 (section 6.5).
+
+    The first two features are beta-distributed with the parameters (2, 5) in the first class and (5, 2) in the second;
+    the other six are uniform in both.
+
+    Returns
+    -------
+    X : array of shape (2 n_per_class, 8)
+    y : array of shape (2 n_per_class,)
+    """
+    rng = np.random.default_rng(random_state)
+    y = np.repeat([0, 1], n_per_class)
+    X = rng.random((len(y), 8))
+    X[:, :2] = rng.beta(np.where(y == 0, 2, 5)[:, None], np.where(y == 0, 5, 2)[:, None], (len(y), 2))
+    return X, y
+
+
+def make_planted_words(
+    n_samples: int,
+    n_words: int = 1_000,
+    *,
+    n_relevant: int = 20,
+    density: float = 0.12,
+    noise: float = 0.5,
+    random_state: Any = None,
+) -> tuple[Any, Array, Array]:
+    """L1-normalised sparse histograms whose class depends on a few words.
+
+    Every relevant word speaks for one of the two classes, the more it occurs, up to a limit. ``noise`` is the standard
+    deviation of what else decides, in units of that of the words.
+
+    Returns
+    -------
+    X : csr_array of shape (n_samples, n_words)
+    y : array of shape (n_samples,)
+    relevant : array of shape (n_relevant,), the columns that matter
+    """
+    rng = np.random.default_rng(random_state)
+    shape = (n_samples, n_words)
+    X = sparse.random_array(
+        shape, density=density, rng=rng, format="csr", data_sampler=lambda size: rng.gamma(2, size=size)
+    )
+    X = sparse.csr_array(X / np.maximum(X.sum(axis=1), np.finfo(float).tiny)[:, None])
+    relevant = rng.choice(n_words, n_relevant, replace=False)
+    typical = 1 / (density * n_words)
+    votes = np.minimum(X[:, relevant].toarray() / typical, 3) @ rng.choice([-1.0, 1.0], n_relevant)
+    votes += noise * votes.std() * rng.standard_normal(n_samples)
+    return X, (votes > np.median(votes)).astype(int), relevant
