@@ -13,8 +13,8 @@ from histogp.storage import Array
 def make_relevance_test(n_per_class: int, *, random_state: Any = None) -> tuple[Array, Array]:
     """Eight features of two classes, in the manner of the relevance test of gp-hik-eccv2012 (section 6.5).
 
-    The first two features are beta-distributed with the parameters (2, 5) in the first class and (5, 2) in the second;
-    the other six are uniform in both.
+    The first two features are beta-distributed with the parameters (3, 6) in the first class and (6, 3) in the second;
+    the other six are uniform between 0 and 3 in both.
 
     Returns
     -------
@@ -23,8 +23,8 @@ def make_relevance_test(n_per_class: int, *, random_state: Any = None) -> tuple[
     """
     rng = np.random.default_rng(random_state)
     y = np.repeat([0, 1], n_per_class)
-    X = rng.random((len(y), 8))
-    X[:, :2] = rng.beta(np.where(y == 0, 2, 5)[:, None], np.where(y == 0, 5, 2)[:, None], (len(y), 2))
+    X = 3 * rng.random((len(y), 8))
+    X[:, :2] = rng.beta(np.where(y == 0, 3, 6)[:, None], np.where(y == 0, 6, 3)[:, None], (len(y), 2))
     return X, y
 
 

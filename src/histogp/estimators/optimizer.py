@@ -43,10 +43,10 @@ class Optimizer(BaseEstimator):
         For the method "bound": that of the papers, Fischer's, or the better of the two at each point.
     n_starts : int, default=1
         Searches from as many places; the first is where the given kernel and noise are, others are random.
-    sparsity : float, default=1.0
+    sparsity : float, default=0.5
         What a weight "ard" costs, in units of the log-likelihood, for each time that it is as large as the best common
         weight of all features; that is, weights have an exponential prior. 0 is no prior.
-    prior_width : float or None, default=2.0
+    prior_width : float or None, default=1.0
         Variance and noise have log-normal priors around the mean square of the targets and a tenth of it, with this
         standard deviation of the logarithm: of no account with hundreds of examples, but a handful would often be
         most likely as noise alone. None is no prior.
@@ -74,8 +74,8 @@ class Optimizer(BaseEstimator):
         parameters: Any = "auto",
         bound: str = "tightest",
         n_starts: int = 1,
-        sparsity: float = 1.0,
-        prior_width: float | None = 2.0,
+        sparsity: float = 0.5,
+        prior_width: float | None = 1.0,
         n_probes: Any = "auto",
         max_steps: int = 100,
     ):

@@ -47,8 +47,8 @@ class OptimizationOptions:
     bound: BoundName = "tightest"
     n_starts: int = 1
     max_steps: int = 100
-    sparsity: float = 1.0
-    prior_width: float | None = 2.0
+    sparsity: float = 0.5
+    prior_width: float | None = 1.0
     n_probes: int | None = None
 
 
