@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,10 +31,11 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[..., Non
 
 
 class Iterations:
-    """A scikit-learn callback that shows the iterations of a fit."""
+    """A scikit-learn callback that shows what a fit is doing, by the names of its tasks."""
 
     def __init__(self, advance: Callable[..., None], title: str):
-        self._advance, self._title, self._n = advance, title, 0
+        self._advance, self._title = advance, title
+        self._counts = {"evaluation": 0, "iteration": 0}
 
     def setup(self, estimator: Any, context: Any) -> None: ...
 
@@ -42,11 +44,19 @@ class Iterations:
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None: ...
 
     def on_fit_task_end(self, estimator: Any, context: Any) -> None:
-        if context.task_name == "iteration":
-            self._n += 1
-            self._advance(title=f"{self._title}, iteration {self._n}")
+        if context.task_name in self._counts:
+            self._counts[context.task_name] += 1
+            self._advance(title=f"{self._title}, {context.task_name} {self._counts[context.task_name]}")
 
 
 def say(text: str) -> None:
     """A result, on standard output."""
     print(text, file=sys.stdout)
+
+
+def likelihood(model: Any) -> str:
+    """The likelihood that the search for hyperparameters ended with."""
+    value, error = model.log_marginal_likelihood_, model.log_marginal_likelihood_error_
+    if math.isnan(value):
+        return "not known: the search was interrupted on a sample"
+    return f"{value:,.1f} +- {error:.1f}" if error > 0 else f"{value:,.1f}"

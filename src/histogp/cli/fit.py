@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from histogp.atomic import replaceable
-from histogp.cli.console import Iterations, progress, say
+from histogp.cli.console import Iterations, likelihood, progress, say
 from histogp.cli.data import add_command as new_command
 from histogp.cli.data import add_data, read_data
 from histogp.cli.errors import DataError
@@ -22,6 +22,7 @@ from histogp.kernels import as_kernel
 EXAMPLES = """
 histogp fit train.csv --label species -o model.histogp
 histogp fit counts.svmlight --kernel hik-poly --noise 1 -o model.histogp
+histogp fit train.csv --label species --kernel hik-poly --optimize gradient -o model.histogp
 histogp fit X.npy --labels y.npy --prediction quantized --predict-only -o small.histogp
 histogp fit houses.parquet --label price --task regression --ignore id -o model.histogp
 """
@@ -39,6 +40,13 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--noise", type=float, default=0.1, help="noise variance, in units of a row's sum; default: 0.1"
     )
+    parser.add_argument(
+        "--optimize",
+        choices=["gradient", "bound", "exact"],
+        help="search for kernel hyperparameters and noise that make the rows most likely, starting from those given; "
+        "default: take them as they are",
+    )
+    parser.add_argument("--ard", action="store_true", help="learn a weight for each feature; needs --optimize")
     parser.add_argument("--class-weight", choices=["balanced", "balanced-ovr"], help="for unequal classes")
     parser.add_argument("--solver", choices=["auto", "cg", "cholesky"], default="auto", help="default: auto")
     parser.add_argument("--tol", type=float, default=1e-2, help="relative residual of the solver; default: 0.01")
@@ -76,6 +84,8 @@ def run(options: argparse.Namespace) -> None:
         advance(title=f"writing {options.output}")
         model.save(options.output, include_training=not options.predict_only)
     kind = f"{len(model.classes_)} classes" if options.task == "classification" else "regression"
+    if options.optimize:
+        say(_found(model))
     say(
         f"{options.output}: {model.n_examples_:,} rows, {model.n_features_in_:,} features, {kind}; learnt in "
         f"{seconds:.2f} s ({model.n_iter_} iterations), {os.path.getsize(options.output) / 1e6:.1f} MB"
@@ -88,8 +98,13 @@ def _model(options: argparse.Namespace) -> Any:
         if kernel.transform is None:
             raise DataError("--eta needs --kernel hik-poly or hik-exp.")
         kernel.set_params(transform__eta=options.eta)
+    if options.ard:
+        if not options.optimize:
+            raise DataError("--ard needs --optimize, which learns the weights.")
+        kernel.set_params(weights="ard")
     parameters = {
         "noise": options.noise,
+        "optimize": options.optimize,
         "solver": options.solver,
         "tol": options.tol,
         "max_iter": options.max_iter,
@@ -104,6 +119,23 @@ def _model(options: argparse.Namespace) -> Any:
             raise DataError("--class-weight is for classification.")
         return HistogramGPRegressor(kernel, normalize_y=True, **parameters)
     return HistogramGPClassifier(kernel, class_weight=options.class_weight, **parameters)
+
+
+def _found(model: Any) -> str:
+    """The hyperparameters that the search ended with."""
+    kernel = model.kernel_
+    found = {"noise": model.noise_}
+    if kernel.transform is not None:
+        found |= kernel.transform.get_params(deep=False)
+    if np.ndim(kernel.weights):
+        found["features with a weight"] = np.count_nonzero(kernel.weights)
+    elif kernel.weights is not None:
+        found["scale"] = kernel.weights
+    return (
+        f"found in {len(model.optimization_path_['n_examples'])} evaluations: "
+        + ", ".join(f"{name} {value:.4g}" for name, value in found.items())
+        + f"; log marginal likelihood {likelihood(model)}"
+    )
 
 
 def _fit(model: Any, X: Any, y: Any, names: list[str] | None, task: str) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 from sklearn.base import is_classifier
 
 from histogp import container
-from histogp.cli.console import say
+from histogp.cli.console import likelihood, say
 from histogp.cli.data import add_command as new_command
 from histogp.estimators.load import load
 
@@ -19,6 +21,8 @@ histogp inspect model.histogp
 histogp inspect model.histogp --json
 """
 MOST_LABELS = 20
+MOST_FEATURES = 10
+MOST_EVALUATIONS = 20
 
 
 def add_command(commands: Any) -> None:
@@ -34,9 +38,14 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         say(json.dumps(facts, indent=2, ensure_ascii=False))
         return
+    path = facts.pop("optimisation path", {})
     width = max(map(len, facts))
     for name, value in facts.items():
         say(f"{name:<{width}}  {_text(value)}")
+    if path:
+        say("\noptimisation path")
+        for line in _table(path):
+            say(line)
 
 
 def describe(path: str) -> dict[str, Any]:
@@ -47,12 +56,17 @@ def describe(path: str) -> dict[str, Any]:
         "file": path,
         "bytes": os.path.getsize(path),
         "class": type(model).__name__,
-        "kernel": repr(model.kernel_),
-        "noise": model.noise,
+        "kernel": _kernel(model.kernel_),
+        "noise": model.noise_,
         "examples": model.n_examples_,
         "features": model.n_features_in_,
         "non-zeros": model.n_nonzeros_,
     }
+    if hasattr(model, "optimization_path_"):
+        facts["optimised by"] = getattr(model.optimize, "method", model.optimize)
+        facts["log likelihood"] = likelihood(model)
+        facts["optimisation path"] = {name: _finite(values) for name, values in model.optimization_path_.items()}
+        facts["most relevant"] = _most_relevant(model)
     if hasattr(model, "feature_names_in_"):
         facts["feature names"] = _some(model.feature_names_in_.tolist())
     if is_classifier(model):
@@ -76,6 +90,38 @@ def describe(path: str) -> dict[str, Any]:
         "sha256": document["sha256"],
     }
     return facts
+
+
+def _kernel(kernel: Any) -> str:
+    """The kernel, without long lists of numbers."""
+    with np.printoptions(threshold=5, edgeitems=2, precision=4):
+        return repr(kernel)
+
+
+def _most_relevant(model: Any) -> list[str]:
+    shares = model.feature_relevance_
+    names = getattr(model, "feature_names_in_", np.arange(len(shares)))
+    return [f"{names[k]} {shares[k]:.1%}" for k in np.argsort(-shares)[:MOST_FEATURES] if shares[k] > 0]
+
+
+def _finite(values: Any) -> list[Any]:
+    """For JSON, which has no NaN."""
+    return [value if np.all(np.isfinite(value)) else None for value in values.tolist()]
+
+
+def _table(path: dict[str, list[Any]]) -> Iterator[str]:
+    """The columns of a path as lines; where it is long, some of them."""
+    rows = list(zip(*path.values(), strict=True))
+    shown = np.unique(np.linspace(0, len(rows) - 1, MOST_EVALUATIONS).astype(int))
+    cells = [["evaluation", *(name.removeprefix("transform__").replace("_", " ") for name in path)]]
+    cells += [[str(k + 1), *("" if value is None else _number(value) for value in rows[k])] for k in shown]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for line in cells:
+        yield "  ".join(f"{cell:>{width}}" for cell, width in zip(line, widths, strict=True))
+
+
+def _number(value: Any) -> str:
+    return " ".join(f"{one:.6g}" for one in np.atleast_1d(value))
 
 
 def _some(values: list[Any]) -> list[Any]:

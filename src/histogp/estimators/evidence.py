@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Any
 
@@ -12,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from histogp._numba.jit import announce_compilation
 from histogp.estimators.validation import number_of_threads
-from histogp.kernels import as_kernel, resolve
-from histogp.posterior.fit import Posterior
+from histogp.kernels import HistogramIntersection, as_kernel, resolve
+from histogp.posterior.fit import Posterior, fit_posterior
 from histogp.posterior.optimization import Row
 from histogp.posterior.quantized import PredictOnly
 from histogp.solvers.solve import SolverOptions
@@ -28,6 +29,7 @@ class EvidenceMixin:
     preconditioner_rank: Any
     n_jobs: int | None
     random_state: Any
+    kernel_: HistogramIntersection
     noise_: float
     n_features_in_: int
     _posterior: Any
@@ -74,6 +76,10 @@ class EvidenceMixin:
         check_is_fitted(self)
         announce_compilation()
         posterior = self._posterior_with_training()
+        if noise is not None and not 0 < noise < np.inf:
+            raise ValueError(f"noise must be positive; got {noise!r}.")
+        if n_probes is not None and n_probes < 2:
+            raise ValueError(f"n_probes must be at least 2, for a standard error; got {n_probes!r}.")
         resolved = None if kernel is None else resolve(as_kernel(kernel), self.n_features_in_)
         found = posterior.log_likelihood(
             resolved,
@@ -100,6 +106,19 @@ class EvidenceMixin:
                 "include_training=False."
             )
         return self._posterior
+
+    def _refitted(self, kernel: HistogramIntersection, noise: float) -> Any:
+        """A copy with another kernel and noise, solved for the same examples."""
+        before = self._posterior_with_training()
+        operator = before.operator.with_kernel(resolve(kernel, self.n_features_in_))
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        posterior, _ = fit_posterior(
+            operator, before.noise.scaled(noise / self.noise_), before.targets, self._solver_options(), rng
+        )
+        other = copy.copy(self)
+        other.kernel_, other.noise_ = kernel, noise
+        other._install(posterior)  # type: ignore[attr-defined]
+        return other
 
     def _solver_options(self) -> SolverOptions:
         n_threads = number_of_threads(self.n_jobs)

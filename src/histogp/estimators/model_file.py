@@ -60,7 +60,7 @@ def save(estimator: Any, path: Any, include_training: bool) -> None:
         "class": type(estimator).__name__,
         "parameters": {name: writer.value(f"parameter.{name}", parameters[name]) for name in parameters},
         "kernel": writer.value("kernel", estimator.kernel_),
-        "optimization_path": sorted(getattr(estimator, "optimization_path_", {})),
+        "optimization_path": list(getattr(estimator, "optimization_path_", {})),
         "n_features": estimator.n_features_in_,
         "has_feature_names": hasattr(estimator, "feature_names_in_"),
         "n_iterations": int(estimator.n_iter_),

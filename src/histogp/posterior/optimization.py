@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,6 +16,7 @@ from histogp.posterior.coordinates import Coordinates
 from histogp.posterior.likelihood import BoundName, Likelihood
 from histogp.posterior.objectives import Bounded, Data, Estimated, Exact, Objective
 from histogp.posterior.quasi_newton import minimize
+from histogp.solvers.blas import single_threaded_blas
 from histogp.solvers.solve import SolverOptions
 from histogp.storage import Array
 
@@ -24,6 +26,7 @@ Row = dict[str, float | Array]
 # Examples of the first, exact search, and by how many times more the next ones use.
 SAMPLE = 500
 LEVEL = 4
+SMALL_MATRIX = 2_000
 # Nelder and Mead's simplex does not get anywhere with more.
 MAX_SIMPLEX = 20
 # Steps that promise less, in units of the log-likelihood, are not worth an evaluation.
@@ -81,8 +84,11 @@ def optimise(
     """
     search = _Search(data, space, options, rng, report)
     interrupted = False
+    # Many small products: the threads of BLAS would only be in the way.
+    few_threads = options.method != "exact" or data.operator.n_rows <= SMALL_MATRIX
     try:
-        search.run()
+        with single_threaded_blas() if few_threads else nullcontext():
+            search.run()
     except (KeyboardInterrupt, StoppedError):
         if search.best is None:
             raise

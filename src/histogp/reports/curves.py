@@ -55,7 +55,8 @@ def learning_curve(model: Any, X_test: Any, y_test: Array, sizes: Sequence[int] 
     X, y, weights = model._training_examples()
     sizes = sizes or sizes_up_to(X.shape[0])
     rng = np.random.default_rng(0)
-    fresh = clone(model).set_params(prediction="exact", verbose=0)
+    found = {"kernel": model.kernel_, "noise": model.noise_, "optimize": None}
+    fresh = clone(model).set_params(prediction="exact", verbose=0, **found)
     if hasattr(model, "classes_") and model.class_weight != "balanced-ovr":
         fresh.set_params(class_weight=None)  # it is in the weights already
     few = X_test[:MOST_ROWS]

@@ -85,7 +85,7 @@ def _summary(model: Any, evaluation: Evaluation, bins: Sequence[Quantization]) -
     if model.prediction == "exact" and usual:
         figures.append((_microseconds(usual[0].microseconds), "a prediction, quantised"))
     others = [[key, f"{value:.4f}"] for key, value in evaluation.scores.items()]
-    facts = [["kernel", " ".join(repr(model.kernel_).split())], ["noise", f"{model.noise:g}"]]
+    facts = [["kernel", " ".join(repr(model.kernel_).split())], ["noise", f"{model.noise_:g}"]]
     text = "A Gaussian process that is solved, not approximated, in memory linear in the data."
     body = charts.key_figures(figures) + charts.data_table(["", ""], others + facts)
     return Section("At a glance", text, body)

@@ -1,0 +1,6 @@
+"""Plots with Matplotlib, in the manner of scikit-learn's displays: ``pip install histogp[plot]``."""
+
+from histogp.plotting.likelihood import LikelihoodDisplay
+from histogp.plotting.relevance import RelevanceDisplay
+
+__all__ = ["LikelihoodDisplay", "RelevanceDisplay"]

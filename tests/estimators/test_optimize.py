@@ -1,0 +1,369 @@
+"""Hyperparameters found by an estimator."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from oracles import Log, histograms, kernel_matrix
+from scipy.optimize import minimize
+from scipy.stats import multivariate_normal
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+
+import histogp
+from histogp import HistogramGPClassifier, HistogramGPRegressor, Optimizer
+from histogp.datasets import make_bags_of_words, make_planted_words, make_relevance_test
+from histogp.kernels import Exponential, HistogramIntersection, Power
+from histogp.posterior import optimization
+
+N = 150
+RNG = np.random.default_rng(0)
+X = RNG.gamma(1.0, size=(N, 4))
+K_TRUE = kernel_matrix(X, X, HistogramIntersection(Power(0.7), 0.5))
+Y = RNG.multivariate_normal(np.zeros(N), K_TRUE + 0.05 * np.eye(N))
+CODES = np.digitize(Y, np.quantile(Y, [0.3, 0.7]))
+
+
+def negative_log_density(theta, y=Y):
+    noise, scale, eta = np.exp(theta)
+    K = kernel_matrix(X, X, HistogramIntersection(Power(eta), scale)) + noise * np.eye(N)
+    return -multivariate_normal(np.zeros(N), K).logpdf(y)
+
+
+@pytest.mark.parametrize("method", ["exact", "gradient"])
+def test_the_optimum_is_that_of_the_density(method):
+    """SciPy's simplex on SciPy's density is the oracle."""
+    reg = HistogramGPRegressor("hik-poly", optimize=Optimizer(method, prior_width=None), random_state=0).fit(X, Y)
+    oracle = minimize(negative_log_density, np.log([0.1, 1.0, 0.5]), method="Nelder-Mead", options={"fatol": 1e-6})
+    assert -reg.log_marginal_likelihood_ == pytest.approx(oracle.fun, abs=0.01)
+    found = [reg.noise_, reg.kernel_.weights, reg.kernel_.transform.eta]
+    np.testing.assert_allclose(np.log(found), oracle.x, atol=0.1)
+    assert reg.log_marginal_likelihood(method="exact") == pytest.approx(reg.log_marginal_likelihood_)
+    # What is fitted is the posterior with what was found.
+    again = HistogramGPRegressor(reg.kernel_, noise=reg.noise_).fit(X, Y)
+    np.testing.assert_allclose(reg.predict(X), again.predict(X), rtol=1e-10)
+
+
+def test_the_priors_hardly_count_for_so_many_examples():
+    with_prior, without = (
+        HistogramGPRegressor("hik-poly", optimize=Optimizer("exact", prior_width=width)).fit(X, Y)
+        for width in (1.0, None)
+    )
+    assert without.log_marginal_likelihood_ - 0.5 < with_prior.log_marginal_likelihood_
+    assert with_prior.log_marginal_likelihood_ <= without.log_marginal_likelihood_ + 1e-3
+
+
+@pytest.mark.parametrize("bound", ["tightest", "fischer", "papers"])
+def test_the_bound_improves_the_likelihood_and_leaves_the_noise_alone(bound):
+    clf = HistogramGPClassifier("hik-poly", optimize=Optimizer("bound", bound=bound), random_state=0).fit(X, CODES)
+    start = HistogramGPClassifier("hik-poly", random_state=0).fit(X, CODES)
+    assert clf.noise_ == clf.noise == 0.1
+    assert "noise" not in clf.optimization_path_
+    exact = clf.log_marginal_likelihood(method="exact")
+    assert exact > start.log_marginal_likelihood(method="exact")
+    assert clf.log_marginal_likelihood_ <= exact
+    # It is the best of the path, and the bound at what was found, but for the random start of the subspace.
+    again = clf.log_marginal_likelihood(method="bound", bound=bound)
+    assert again == pytest.approx(clf.log_marginal_likelihood_, rel=0.01)
+    assert clf.log_marginal_likelihood_ == pytest.approx(clf.optimization_path_["log_marginal_likelihood"].max(), abs=1)
+
+
+def test_samples_and_estimates_come_to_the_exact_optimum():
+    X, y = make_bags_of_words(900, n_words=100, n_classes=3, random_state=0)
+    options = {"kernel": "hik-poly", "random_state": 0}
+    estimated, exact = (HistogramGPClassifier(optimize=method, **options).fit(X, y) for method in ("gradient", "exact"))
+    assert exact.log_marginal_likelihood() - estimated.log_marginal_likelihood() < 3
+    assert set(estimated.optimization_path_["n_examples"]) == {500, 900}
+    assert estimated.log_marginal_likelihood_error_ > 0
+    error = estimated.log_marginal_likelihood() - estimated.log_marginal_likelihood_
+    assert abs(error) < 4 * estimated.log_marginal_likelihood_error_
+
+
+def test_the_papers_relevance_test():
+    X, y = make_relevance_test(40, random_state=1)
+    X_test, y_test = make_relevance_test(250, random_state=2)
+    kernel = HistogramIntersection(weights="ard")
+    clf = HistogramGPClassifier(kernel, optimize="gradient", random_state=0).fit(X, y)
+    assert set(np.argsort(-clf.kernel_.weights)[:2]) == {0, 1}
+    assert clf.score(X_test, y_test) > HistogramGPClassifier().fit(X, y).score(X_test, y_test)
+    by_simplex = HistogramGPClassifier(kernel, optimize="bound", random_state=0).fit(X, y)
+    assert set(np.argsort(-by_simplex.kernel_.weights)[:2]) == {0, 1}
+
+
+def test_planted_features_are_found_and_the_rest_is_pruned():
+    X, y, relevant = make_planted_words(3000, 200, n_relevant=5, random_state=0)
+    clf = HistogramGPClassifier(HistogramIntersection(weights="ard"), optimize="gradient", random_state=0).fit(X, y)
+    weights = clf.kernel_.weights
+    assert set(np.argsort(-weights)[:5]) == set(relevant)
+    assert np.count_nonzero(weights == 0) > 20
+    assert weights[weights > 0].min() >= 1e-4 * weights.max()
+    assert clf.optimization_path_["n_weights"][-1] == np.count_nonzero(weights)
+    common = HistogramGPClassifier(optimize="gradient", random_state=0).fit(X, y)
+    assert clf.log_marginal_likelihood_ > common.log_marginal_likelihood_ + 100
+
+
+def test_a_gradient_of_all_weights_costs_as_many_products_whatever_their_number(monkeypatch):
+    """One pass over the data for each block of vectors: nothing grows with the number of weights."""
+    from histogp._numba import product
+
+    calls = []
+    original = product.quadratic_forms
+    monkeypatch.setattr(product, "quadratic_forms", lambda *a: (calls.append(a[7] - a[6]), original(*a)))
+    from histogp.kernels import resolve
+    from histogp.operators.build import build_operator
+
+    U = RNG.standard_normal((60, 16))
+    for n_features in (5, 500):
+        calls.clear()
+        X = RNG.random((60, n_features))
+        operator = build_operator(X, resolve(HistogramIntersection(), n_features), 1)
+        assert operator.gradient(U, U)["weights"].shape == (n_features,)
+        assert sum(calls) == n_features  # every column once
+
+
+def test_groups_have_one_weight_and_one_eta():
+    groups = ["hog", "hog", "bow", "bow"]
+    kernel = HistogramIntersection(Power([0.5, 1.0]), "ard", groups)
+    for method in ("exact", "gradient", "bound"):
+        reg = HistogramGPRegressor(kernel, optimize=method, random_state=0).fit(X, Y)
+        assert reg.kernel_.weights.shape == reg.kernel_.transform.eta.shape == (2,)
+        assert reg.optimization_path_["transform__eta"].shape[1:] == (2,)
+        assert reg.predict(X).shape == (N,)
+    order = np.array(groups) == "hog"
+    same = HistogramIntersection(Power(np.where(order, 1.0, 0.5)), np.where(order, 3.0, 2.0))
+    np.testing.assert_array_equal(HistogramIntersection(Power([0.5, 1.0]), [2, 3], groups)(X), same(X))
+
+
+@pytest.mark.parametrize("parameters", [["noise"], ["scale"], ["transform__eta"], ["noise", "transform__eta"]])
+def test_only_what_is_named_changes(parameters):
+    optimizer = Optimizer("exact", parameters=parameters)
+    reg = HistogramGPRegressor(HistogramIntersection(Power(0.5), 2.0), optimize=optimizer).fit(X, Y)
+    changed = {
+        "noise": reg.noise_ != 0.1,
+        "scale": reg.kernel_.weights != 2.0,
+        "transform__eta": reg.kernel_.transform.eta != 0.5,
+    }
+    assert [name for name, is_changed in changed.items() if is_changed] == [n for n in changed if n in parameters]
+    assert reg.kernel == reg.get_params()["kernel"]
+    assert reg.kernel.transform.eta == 0.5
+
+
+def test_fixed_weights_keep_their_proportions():
+    reg = HistogramGPRegressor(HistogramIntersection(weights=[1, 2, 0, 4]), optimize="exact").fit(X, Y)
+    np.testing.assert_allclose(reg.kernel_.weights / reg.kernel_.weights[0], [1, 2, 0, 4])
+    assert reg.kernel_.weights[0] != 1
+
+
+@pytest.mark.parametrize("transform", [Exponential(1.0), Log(1.0)])
+def test_other_transforms(transform):
+    kernel = HistogramIntersection(transform)
+    for method in ("exact", "bound", "gradient"):
+        clf = HistogramGPClassifier(kernel, optimize=method, random_state=0).fit(X, CODES)
+        start = HistogramGPClassifier(kernel).fit(X, CODES)
+        assert clf.log_marginal_likelihood(method="exact") > start.log_marginal_likelihood(method="exact")
+
+
+def test_an_exponential_that_would_overflow_is_not_tried():
+    big = X * 100
+    clf = HistogramGPClassifier(HistogramIntersection(Exponential(0.01)), optimize="exact").fit(big, CODES)
+    assert np.all(np.isfinite(clf.decision_function(big)))
+
+
+def test_per_class_noise_and_sample_weights():
+    weights = RNG.uniform(0.5, 2, N)
+    clf = HistogramGPClassifier("hik-poly", class_weight="balanced-ovr", optimize="exact").fit(X, CODES, weights)
+    start = HistogramGPClassifier("hik-poly", class_weight="balanced-ovr").fit(X, CODES, weights)
+    assert clf.log_marginal_likelihood() > start.log_marginal_likelihood()
+    assert clf.log_marginal_likelihood() == pytest.approx(clf.log_marginal_likelihood_)
+    # The noise keeps its proportions among examples and classes.
+    ratio = clf._posterior.noise.diagonals() / start._posterior.noise.diagonals()
+    np.testing.assert_allclose(ratio, clf.noise_ / 0.1)
+
+
+def test_several_starts_do_not_end_below_one():
+    one, three = (
+        HistogramGPRegressor("hik-poly", optimize=Optimizer("exact", n_starts=n, prior_width=None), random_state=0).fit(
+            X, Y
+        )
+        for n in (1, 3)
+    )
+    assert three.log_marginal_likelihood_ >= one.log_marginal_likelihood_ - 1e-3
+    assert len(three.optimization_path_["noise"]) > len(one.optimization_path_["noise"])
+
+
+@pytest.mark.parametrize("method", ["bound", "gradient", "exact"])
+@pytest.mark.parametrize("X", [np.zeros((6, 3)), np.ones((6, 3)), np.eye(6)[:, :3]], ids=["zero", "equal", "sparse"])
+def test_degenerate_data(X, method):
+    clf = HistogramGPClassifier("hik-poly", optimize=method, random_state=0).fit(X, [0, 1, 0, 1, 1, 0])
+    assert np.all(np.isfinite(clf.decision_function(X)))
+    two = HistogramGPClassifier(HistogramIntersection(weights="ard"), optimize=method).fit(X[:2], [0, 1])
+    assert np.all(np.isfinite(two.decision_function(X)))
+
+
+def test_the_path_is_a_table(capsys):
+    clf = HistogramGPClassifier("hik-poly", optimize="exact", verbose=1).fit(X, CODES)
+    table = pd.DataFrame(clf.optimization_path_)
+    expected = ["log_marginal_likelihood", "standard_error", "n_examples", "n_products"]
+    assert list(table) == [*expected, "noise", "scale", "transform__eta"]
+    assert clf.log_marginal_likelihood_ == pytest.approx(table["log_marginal_likelihood"].max(), abs=0.5)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "log likelihood" in line]
+    assert len(lines) == len(table)
+    assert "noise 0.1" in lines[0]
+
+
+def test_an_interrupt_keeps_the_best_so_far(monkeypatch):
+    class Interrupting:
+        def __init__(self):
+            self.evaluations = 0
+
+        def setup(self, estimator, context): ...
+        def teardown(self, estimator, context): ...
+        def on_fit_task_begin(self, estimator, context): ...
+
+        def on_fit_task_end(self, estimator, context):
+            self.evaluations += context.task_name == "evaluation"
+            if self.evaluations == 4 and context.task_name == "evaluation":
+                raise KeyboardInterrupt
+
+    clf = HistogramGPClassifier("hik-poly", optimize="exact").set_callbacks(Interrupting())
+    with pytest.warns(ConvergenceWarning, match="interrupted after 4 evaluations; the best of them counts"):
+        clf.fit(X, CODES)
+    path = clf.optimization_path_["log_marginal_likelihood"]
+    assert len(path) == 4
+    assert clf.log_marginal_likelihood_ == path.max()
+    assert clf.log_marginal_likelihood() == pytest.approx(path.max())
+
+
+def test_a_callback_stops_the_search():
+    class Stopping:
+        def setup(self, estimator, context): ...
+        def teardown(self, estimator, context): ...
+        def on_fit_task_begin(self, estimator, context): ...
+
+        def on_fit_task_end(self, estimator, context):
+            return context.task_name == "evaluation"
+
+    clf = HistogramGPClassifier("hik-poly", optimize="gradient").set_callbacks(Stopping())
+    with pytest.warns(ConvergenceWarning, match="after 1 evaluations"):
+        assert clf.fit(X, CODES).predict(X).shape == (N,)
+
+
+@pytest.mark.parametrize("method", ["gradient", "bound", "exact"])
+def test_the_same_seed_gives_the_same_model(method):
+    one, two = (HistogramGPClassifier("hik-poly", optimize=method, random_state=3).fit(X, CODES) for _ in range(2))
+    np.testing.assert_array_equal(one.decision_function(X), two.decision_function(X))
+
+
+def test_models_with_hyperparameters_found_survive_a_file(tmp_path):
+    groups = ["a", "a", "b", "b"]
+    optimizer = Optimizer("gradient", parameters=["weights", "noise"], sparsity=0.1)
+    kernel = HistogramIntersection(Power([0.5, 0.7]), "ard", groups)
+    clf = HistogramGPClassifier(kernel, optimize=optimizer, prediction="quantized", random_state=0).fit(X, CODES)
+    for training in (True, False):
+        clf.save(tmp_path / "model", include_training=training)
+        back = histogp.load(tmp_path / "model")
+        np.testing.assert_array_equal(back.decision_function(X), clf.decision_function(X))
+        np.testing.assert_array_equal(back.feature_relevance_, clf.feature_relevance_)
+        assert back.noise_ == clf.noise_
+        assert back.log_marginal_likelihood_ == clf.log_marginal_likelihood_
+        assert list(back.optimization_path_) == list(clf.optimization_path_)
+        for name, column in clf.optimization_path_.items():
+            np.testing.assert_array_equal(back.optimization_path_[name], column)
+        assert back.optimize.get_params() == optimizer.get_params()
+        assert back.kernel.groups == groups
+    with pytest.raises(ValueError, match="without its training examples"):
+        back.log_marginal_likelihood()
+    twin = pickle.loads(pickle.dumps(clf))
+    assert twin.log_marginal_likelihood() == clf.log_marginal_likelihood()
+
+
+def test_grid_search_reaches_into_the_optimizer():
+    search = GridSearchCV(
+        HistogramGPClassifier(HistogramIntersection(weights="ard"), optimize=Optimizer(max_steps=3)),
+        {"optimize__sparsity": [0.1, 1.0]},
+        cv=2,
+    ).fit(X, CODES)
+    assert search.best_estimator_.optimize.sparsity in (0.1, 1.0)
+    assert clone(search.best_estimator_).optimize.max_steps == 3
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"kernel": HistogramIntersection(weights="ard")}, 'weights="ard" are learned from the data'),
+        ({"kernel": HistogramIntersection(weights="all"), "optimize": "exact"}, "None or \"ard\"; got 'all'"),
+        ({"kernel": HistogramIntersection(groups=[1, 2])}, "one group for each of the 4 features"),
+        ({"kernel": HistogramIntersection(weights=[1, 2, 3], groups=[0, 0, 1, 1])}, "for each of the 2 groups"),
+        ({"optimize": "best"}, "'optimize' parameter"),
+        ({"optimize": Optimizer("best")}, "'method' parameter of Optimizer"),
+        ({"optimize": Optimizer(parameters=["eta"])}, "'eta' is not a free hyperparameter; with this kernel there are"),
+        ({"optimize": Optimizer(parameters=[])}, "at least one"),
+    ],
+)
+def test_mistakes_are_answered_with_a_sentence(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        HistogramGPClassifier(**parameters).fit(X, CODES)
+
+
+def test_the_simplex_refuses_many_weights_at_once():
+    wide = histograms(30, 40)
+    clf = HistogramGPClassifier(HistogramIntersection(weights="ard"), optimize="bound")
+    with pytest.raises(ValueError, match=r'cannot search 40 hyperparameters, at most 20; optimize="gradient" can'):
+        clf.fit(wide, np.arange(30) % 2)
+
+
+def test_likelihood_of_other_hyperparameters():
+    reg = HistogramGPRegressor(random_state=0).fit(X, Y)
+    kernel = HistogramIntersection(Power(0.7), 0.5)
+    expected = multivariate_normal(np.zeros(N), K_TRUE + 0.05 * np.eye(N)).logpdf(Y)
+    assert reg.log_marginal_likelihood(kernel, 0.05) == pytest.approx(expected)
+    value, error = reg.log_marginal_likelihood(kernel, 0.05, "quadrature", max_error=0.5, return_error=True)
+    assert error <= 0.5
+    assert abs(value - expected) < 4 * error
+    assert reg.log_marginal_likelihood(kernel, 0.05, "bound") <= expected
+    assert reg.log_marginal_likelihood(kernel, 0.05, "exact", return_error=True) == (pytest.approx(expected), 0.0)
+    for arguments, message in (
+        ({"noise": 0}, "noise must be positive"),
+        ({"method": "best"}, "Unknown method 'best'"),
+        ({"method": "bound", "bound": "best"}, "Unknown bound 'best'"),
+        ({"method": "quadrature", "n_probes": 1}, "n_probes must be at least 2"),
+        ({"kernel": "rbf"}, "Unknown kernel 'rbf'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            reg.log_marginal_likelihood(**arguments)
+    with pytest.warns(ConvergenceWarning, match="standard error"):
+        reg.log_marginal_likelihood(method="quadrature", n_probes=2, max_error=1e-9)
+
+
+def test_several_outputs_add_up():
+    both = HistogramGPRegressor(random_state=0).fit(X, np.stack([Y, 2 * Y], axis=1))
+    single = [HistogramGPRegressor(random_state=0).fit(X, y).log_marginal_likelihood() for y in (Y, 2 * Y)]
+    assert both.log_marginal_likelihood() == pytest.approx(sum(single))
+
+
+def test_memory_of_the_search_is_linear():
+    """Above the sample nothing has the size of a matrix."""
+    import tracemalloc
+
+    peaks = []
+    for n in (4_000, 8_000):
+        X, y = make_bags_of_words(n, n_words=200, length=20, random_state=0)
+        clf = HistogramGPClassifier("hik-poly", optimize=Optimizer(max_steps=2), n_jobs=1, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tracemalloc.start()
+            clf.fit(X, y)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    assert peaks[1] < 2.6 * peaks[0]
+    assert peaks[1] < 8_000**2  # bytes: an eighth of the matrix
+
+
+def test_small_samples_serve_problems_with_their_own_matrix():
+    assert optimization.SAMPLE == 500
+    X, y = make_bags_of_words(600, n_words=60, n_classes=4, random_state=0)
+    clf = HistogramGPClassifier("hik", class_weight="balanced-ovr", optimize=Optimizer(max_steps=3), random_state=0)
+    assert clf.fit(X, y).optimization_path_["n_examples"].min() < 500
