@@ -17,6 +17,7 @@ from pathlib import Path
 import engine
 import measure
 import peers
+import search
 import tool
 
 Results = dict[str, dict[str, float]]
@@ -34,7 +35,9 @@ ENGINE = [
     "prediction",
     "demo",
 ]
+SEARCH = ["relevance", "ard", "search_10090", "search_50050", "search_memory", "helps_newsgroups"]
 FASHION = ["prepare", "fit_fashion", "growth", "product", "quantized_fashion", "predict_command"]
+FASHION_SEARCH = ["bounds", "quadrature", "helps_fashion"]
 PEERS = {
     "histogp_exact": "histogp, exact prediction",
     "histogp_quantized": "histogp, quantised prediction",
@@ -49,7 +52,7 @@ PEERS = {
 
 def main(chosen: list[str]) -> None:
     results: Results = {}
-    for name in chosen or [*ENGINE, *FASHION, *PEERS]:
+    for name in chosen or [*ENGINE, *SEARCH, *FASHION, *FASHION_SEARCH, *PEERS]:
         print(f"... {name}", file=sys.stderr, flush=True)
         done = subprocess.run([sys.executable, __file__, "--case", name], capture_output=True, text=True)
         if done.returncode:
@@ -62,6 +65,9 @@ def main(chosen: list[str]) -> None:
     JSON.write_text(json.dumps({"machine": machine, "results": results}, indent=2) + "\n")
     print(f"{machine}\n")
     show([("what", "measured", "bar", ""), *report(results)])
+    if list(help_report(results)):
+        print("\nDoes the search help? Test accuracy, with 95% intervals:\n")
+        show([("data", "kernel", "as given", "optimised", "fit"), *help_report(results)])
     if any(name in results for name in PEERS):
         print(f"\nFashion-MNIST, {peers.N_TRAIN:,} training images, 441 features, 10 classes:\n")
         show([("model", "fit", "prediction", "memory", "accuracy", "fit time of ours"), *peer_report(results)])
@@ -138,6 +144,105 @@ def tool_report(results: Results) -> Iterator[Line]:
         yield line("make demo in a fresh clone", f"{got['seconds']:.0f} s", "< 180 s", lambda: got["seconds"] < 180)
 
 
+def search_report(results: Results) -> Iterator[Line]:
+    """Lines about the search for hyperparameters."""
+    if "bounds" in results:
+        got = results["bounds"]
+        real = "; ".join(
+            f"{name}: exact {got[f'{name}_exact']:.0f}, Fischer {got[f'{name}_fischer']:.0f}, "
+            f"papers {got[f'{name}_papers']:.0f}"
+            for name in ("digits", "fashion")
+        )
+        yield line(
+            f"bounds of the log-determinant, {got['random_cases']:,.0f} random and 12 real matrices",
+            f"{'none violated' if got['random_hold'] else 'VIOLATED'}, largest excess "
+            f"{got['largest_violation']:.1g} ({real})",
+            "no violation",
+            lambda: bool(got["random_hold"]) and got["largest_violation"] < 1e-6,
+        )
+    if "quadrature" in results:
+        got = results["quadrature"]
+        yield line(
+            "log-determinant by quadrature, N = 2,000, 16 probes, worst of 10 seeds",
+            f"{got['largest_error']:.2%} off, {got['largest_in_standard_errors']:.1f} standard errors",
+            "<= 1%, <= 3",
+            lambda: got["largest_error"] <= 0.01 and got["largest_in_standard_errors"] <= 3,
+        )
+    if "relevance" in results:
+        got = results["relevance"]
+        for size in search.RELEVANCE_SIZES:
+            yield line(
+                f"relevance test, {size} examples a class, {search.RELEVANCE_RUNS} runs",
+                f"both first in {got[f'first_{size}']:.1%}, accuracy {got[f'accuracy_{size}']:.3f} "
+                f"against {got[f'plain_{size}']:.3f} (p = {got[f'p_{size}']:.0e})",
+                ">= 90% at 20; p < 1e-7",
+                lambda size=size: (size != 20 or got["first_20"] >= 0.9) and got[f"p_{size}"] < 1e-7,
+            )
+    if "ard" in results:
+        got = results["ard"]
+        yield line(
+            "1,000 weights, 10,090 rows, 20 planted features, 5 seeds",
+            f"{got['median_seconds']:.1f} s, slowest {got['slowest_seconds']:.1f} s, precision at 20 at least "
+            f"{got['lowest_precision']:.2f}, {got['evaluations']:.0f} evaluations",
+            "< 30 s, >= 0.9",
+            lambda: got["slowest_seconds"] < 30 and got["lowest_precision"] >= 0.9,
+        )
+        yield line(
+            "  gradient for all weights, solutions given",
+            f"{got['gradient_in_products']:.1f} products; with the solution, warm, "
+            f"{got['iterations_a_step'] + got['gradient_in_products']:.1f} for each vector and step",
+            "<= 3 products",
+            lambda: got["gradient_in_products"] <= 3,
+        )
+    if "search_10090" in results:
+        got = results["search_10090"]
+        ratio = got["bound_seconds"] / got["gradient_seconds"]
+        gain = got["gradient_likelihood"] - got["bound_likelihood"]
+        yield line(
+            "eta and noise by gradient against bound, 10,090 x 1,000",
+            f"log likelihood {gain:+.0f} ({got['gradient_likelihood']:.0f} +- {got['gradient_error']:.0f}), "
+            f"{got['bound_seconds']:.1f} s / {got['gradient_seconds']:.1f} s = {ratio:.1f}",
+            ">= 0, >= 2 times",
+            lambda: gain >= 0 and ratio >= 2,
+        )
+        yield line(
+            "optimised fit (eta, noise), 10,090 x 1,000 sparse, binary",
+            f"{got['gradient_seconds']:.1f} s ({got['gradient_evaluations']:.0f} evaluations)",
+            "< 8 s",
+            lambda: got["gradient_seconds"] < 8,
+        )
+    if "search_50050" in results:
+        got = results["search_50050"]
+        yield line(
+            "optimised fit (eta, noise), 50,050 x 1,000 sparse, binary",
+            f"{got['seconds']:.1f} s ({got['evaluations']:.0f} evaluations)",
+            "< 30 s",
+            lambda: got["seconds"] < 30,
+        )
+    if results.keys() >= {"search_50050", "search_memory"}:
+        small, large = results["search_memory"], results["search_50050"]
+        yield line(
+            "  memory above the data and the imports, 10,090 and 50,050 rows",
+            f"{small['megabytes']:.0f} and {large['megabytes']:.0f} MB: {small['bytes_a_nonzero']:.0f} and "
+            f"{large['bytes_a_nonzero']:.0f} bytes a non-zero",
+            "linear",
+            lambda: large["bytes_a_nonzero"] < 1.5 * small["bytes_a_nonzero"],
+        )
+
+
+def help_report(results: Results) -> Iterator[tuple[str, ...]]:
+    """Accuracy with the parameters as given and after the search."""
+    for case, title in (("helps_fashion", "Fashion-MNIST"), ("helps_newsgroups", "20 Newsgroups")):
+        for kernel in search.KERNELS if case in results else ():
+            got = results[case]
+            fixed, found = (
+                f"{got[f'{kernel} {kind} accuracy']:.4f} +- {got[f'{kernel} {kind} margin']:.4f}"
+                for kind in ("fixed", "optimised")
+            )
+            duration = f"{got[f'{kernel} fixed seconds']:.1f} s, {got[f'{kernel} optimised seconds']:.1f} s"
+            yield f"{title}, {got['examples']:,.0f} examples", kernel, fixed, found, duration
+
+
 def report(results: Results) -> Iterator[Line]:
     """Lines of the first table: what, measured, bar, verdict; cases without a result are left out."""
     for what, case, bar in (
@@ -211,6 +316,7 @@ def report(results: Results) -> Iterator[Line]:
                 lambda kind=kind, bar=bar: got[f"{kind}_10090"] <= bar,
             )
     yield from tool_report(results)
+    yield from search_report(results)
     if "startup" in results:
         got = results["startup"]
         yield line(
@@ -230,7 +336,7 @@ def report(results: Results) -> Iterator[Line]:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--case"]:
-        module = next(module for module in (measure, engine, tool, peers) if hasattr(module, sys.argv[2]))
+        module = next(module for module in (measure, engine, tool, search, peers) if hasattr(module, sys.argv[2]))
         print(json.dumps(getattr(module, sys.argv[2])()))
     else:
         main(sys.argv[1:])

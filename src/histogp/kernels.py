@@ -191,8 +191,11 @@ class ResolvedKernel:
 
     def heights(self, data: Nonzeros) -> Array:
         """``w g(x)`` for the non-zeros of `Rows` or `SortedColumns`, (nnz,)."""
-        heights = self.transformed(data)
-        return heights if self.weights is None else heights * data.expand(self.weights)
+        return self.weighted(self.transformed(data), data)
+
+    def weighted(self, transformed: Array, data: Nonzeros) -> Array:
+        """``w g(x)``, given ``g(x)``."""
+        return transformed if self.weights is None else transformed * data.expand(self.weights)
 
     def transformed(self, data: Nonzeros) -> Array:
         """``g(x)`` for the non-zeros, without the weights, (nnz,)."""
@@ -222,18 +225,17 @@ class ResolvedKernel:
         """The same rows with heights in place of values."""
         return rows.with_values(self.heights(rows))
 
-    def profiles(self, data: Nonzeros) -> dict[str, Array]:
+    def profiles(self, transformed: Array, data: Nonzeros) -> dict[str, Array]:
         """For every hyperparameter the function ``q`` of the derivative of K, on the non-zeros, (nnz,).
 
         The derivative of ``K[i, j]`` is ``sum_d q_d(min(x_id, x_jd))``; a hyperparameter with one
-        value a dimension has one such summand each, "weights" included.
+        value a dimension has one such summand each, "weights" included. ``transformed`` is ``g(x)``.
         """
-        profiles = {"weights": self.transformed(data)}
+        profiles = {"weights": transformed}
         if self.transform is not None:
             expanded = self._expanded(data)
             for name, derivative in self.transform.derivative(data.values, **expanded).items():
-                weighted = derivative if self.weights is None else derivative * data.expand(self.weights)
-                profiles[f"transform__{name}"] = weighted
+                profiles[f"transform__{name}"] = self.weighted(derivative, data)
         return profiles
 
     def is_per_dimension(self, name: str) -> bool:

@@ -38,12 +38,13 @@ class SortedOperator(KernelOperator):
         self.data = data
         self.kernel = kernel
         self.n_threads = n_threads
-        self.heights = kernel.heights(data)
+        transformed = kernel.transformed(data)
+        self.heights = kernel.weighted(transformed, data)
         _check_order(data, self.heights, kernel)
         largest = self.heights.max(initial=0.0)
         self.scale = 2.0 ** np.clip(np.ceil(np.log2(largest)), -1000, 1000) if largest > 0 else 1.0
         self._lock = threading.RLock()
-        self._derived: dict[str, Any] = {}
+        self._derived: dict[str, Any] = {"transformed": transformed}
 
     def __getstate__(self) -> dict[str, Any]:
         return {"data": self.data, "kernel": self.kernel, "n_threads": self.n_threads}
@@ -164,7 +165,8 @@ class SortedOperator(KernelOperator):
         }
 
     def _profiles(self) -> tuple[list[str], Array]:
-        profiles = self.kernel.profiles(self.data)
+        transformed = self._derive("transformed", lambda: self.kernel.transformed(self.data))
+        profiles = self.kernel.profiles(transformed, self.data)
         return list(profiles), np.stack(list(profiles.values()))
 
     def _add_forms(self, profiles: Array, left: Array, right: Array, sums: Array, forms: Array) -> None:

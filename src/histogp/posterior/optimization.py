@@ -31,6 +31,7 @@ SMALL_MATRIX = 2_000
 MAX_SIMPLEX = 20
 # Steps that promise less, in units of the log-likelihood, are not worth an evaluation.
 GAIN = 0.5
+SAMPLE_GAIN = 2.0
 # Weights below this part of the largest become zero.
 PRUNE = 1e-4
 # How far other starts lie from the given one, in logarithms.
@@ -227,7 +228,7 @@ class _Search:
             coordinates.bounds,
             hessian,
             max_evaluations=self.options.max_steps,
-            gain=GAIN,
+            gain=GAIN if objective is self.objective else SAMPLE_GAIN,
         )
 
     def subset(self, size: int) -> Data:
