@@ -10,11 +10,12 @@ import numpy as np
 from sklearn.base import clone
 
 from histogp.kernels import HistogramIntersection, ResolvedKernel, groups_of, is_ard, resolve
-from histogp.storage import Array
+from histogp.storage import Array, Rows
 
-# Noise, scale and weights stay within this factor of where they start.
-WIDEST = 1e10
-# Transformed values beyond would overflow in products.
+# Noise and variance stay within this factor of the mean square of the targets, or of where they start.
+WIDEST = 1e8
+_ANY_WEIGHT = 1e30
+# Transformed values beyond would overflow or vanish in products.
 _LARGEST_HEIGHT = 1e100
 
 
@@ -49,10 +50,12 @@ class Space:
     """A point is a vector theta of the logarithms of all free hyperparameters.
 
     kernel : what is not free, and the proportions of the weights under a free scale.
+    noise : the noise at the start, whether free or not.
     """
 
     kernel: ResolvedKernel
     n_features: int
+    noise: float
     free: tuple[Hyperparameter, ...]
 
     @property
@@ -76,7 +79,7 @@ class Space:
 
     def noise_factor(self, theta: Array) -> float:
         """The noise at theta in units of that at the start."""
-        return next((values[0] / one.start[0] for one, values in self.parts(theta) if one.name == "noise"), 1.0)
+        return next((values[0] / self.noise for one, values in self.parts(theta) if one.name == "noise"), 1.0)
 
     def kernel_at(self, theta: Array) -> ResolvedKernel:
         weights = self.kernel.weights
@@ -112,7 +115,7 @@ class Space:
 
     def only(self, names: Sequence[str]) -> Space:
         """The space of some of the hyperparameters."""
-        return Space(self.kernel, self.n_features, tuple(one for one in self.free if one.name in names))
+        return Space(self.kernel, self.n_features, self.noise, tuple(one for one in self.free if one.name in names))
 
     def moved(self, kernel: HistogramIntersection, theta: Array) -> HistogramIntersection:
         """A copy of the user's kernel with the values at theta."""
@@ -132,39 +135,68 @@ class Space:
 
 
 def free_hyperparameters(
-    kernel: HistogramIntersection, n_features: int, noise: float, largest_value: float, names: Sequence[str] | None
+    kernel: HistogramIntersection, rows: Rows, noise: float, mean_square: float, names: Sequence[str] | None
 ) -> Space:
-    """The space of the hyperparameters ``names``, or of all.
-
-    ``largest_value`` in the data limits hyperparameters under which the transform would overflow.
-    """
+    """The space of the hyperparameters ``names``, or of all, for data and targets of this mean square."""
+    n_features = rows.n_columns
     resolved = resolve(kernel, n_features)
     groups = groups_of(kernel, n_features)
     each = np.arange(n_features) if groups is None else groups
-    free = [Hyperparameter("noise", np.array([noise]), (noise / WIDEST, noise * WIDEST))]
+    free = [_level("noise", noise, mean_square)]
     if is_ard(kernel):
-        free.append(Hyperparameter("weights", np.ones(each.max() + 1), (1 / WIDEST, WIDEST), each))
+        start = _in_units(resolved, rows, each)
+        bounds = (start.min() / _ANY_WEIGHT, start.max() * _ANY_WEIGHT)
+        free.append(Hyperparameter("weights", start, bounds, each))
+        resolved = resolved.replace(start[each], resolved.hyperparameters)
     else:
-        free.append(Hyperparameter("scale", np.ones(1), (1 / WIDEST, WIDEST)))
-    transform = resolved.transform
-    for name in resolved.hyperparameters:
-        given = np.asarray(getattr(transform, name), float)
-        bounds = (given.min() / WIDEST, given.max() * WIDEST)
-        assert transform is not None
-        lowest, highest = transform.bounds.get(name, bounds)
-        lowest, highest = min(lowest, given.min()), max(highest, given.max())
-        others = {key: float(np.max(value)) for key, value in resolved.hyperparameters.items() if key != name}
-        while highest > given.max() and not _is_moderate(transform, largest_value, {**others, name: highest}):
-            highest = max(highest / 1.2, given.max())
-        value_of = each if given.ndim else None
-        free.append(Hyperparameter(f"transform__{name}", np.atleast_1d(given), (lowest, highest), value_of))
+        free.append(Hyperparameter("scale", np.ones(1), (1 / _ANY_WEIGHT, _ANY_WEIGHT)))
+    largest = float(rows.values.max(initial=0.0))
+    free += [_of_transform(resolved, name, each, largest) for name in resolved.hyperparameters]
+    if names is None:
+        return Space(resolved, n_features, noise, tuple(free))
     known = [one.name for one in free]
-    for name in () if names is None else names:
+    full_names = [f"transform__{name}" if f"transform__{name}" in known else name for name in names]
+    for name in full_names:
         if name not in known:
             raise ValueError(f"{name!r} is not a free hyperparameter; with this kernel there are {', '.join(known)}.")
-    return Space(resolved, n_features, tuple(one for one in free if names is None or one.name in names))
+    if is_ard(kernel) and "weights" not in full_names:
+        raise ValueError('The kernel has weights="ard", but "weights" is not among the parameters to optimise.')
+    return Space(resolved, n_features, noise, tuple(one for one in free if one.name in full_names))
 
 
-def _is_moderate(transform: Any, largest_value: float, hyperparameters: dict[str, float]) -> bool:
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.all(transform.value(np.array([largest_value]), **hyperparameters) < _LARGEST_HEIGHT))
+def _level(name: str, start: float, mean_square: float) -> Hyperparameter:
+    return Hyperparameter(name, np.array([start]), (min(start, mean_square) / WIDEST, max(start, mean_square) * WIDEST))
+
+
+def _in_units(kernel: ResolvedKernel, rows: Rows, each: Array) -> Array:
+    """Weights to start from, (k,): as large for every feature as its typical value is small.
+
+    So a feature may be measured in any unit. Where all have the same, as in histograms, they are about one.
+    """
+    count = each.max() + 1
+    sums = np.bincount(each[rows.column_of], kernel.transformed(rows), minlength=count)
+    counts = np.bincount(each[rows.column_of], minlength=count)
+    present = sums > 0
+    typical = np.ones(count)
+    typical[present] = sums[present] / counts[present]
+    if present.any():
+        typical[~present] = np.exp(np.log(typical[present]).mean())
+    return np.exp(np.log(typical).mean()) / typical
+
+
+def _of_transform(kernel: ResolvedKernel, name: str, each: Array, largest_value: float) -> Hyperparameter:
+    """Its bounds leave out what the largest value in the data would overflow or vanish with."""
+    transform: Any = kernel.transform
+    given = np.asarray(getattr(transform, name), float)
+    lowest, highest = transform.bounds.get(name, (given.min() / WIDEST, given.max() * WIDEST))
+    lowest, highest = min(lowest, given.min()), max(highest, given.max())
+    others = {key: float(np.max(value)) for key, value in kernel.hyperparameters.items() if key != name}
+
+    def is_moderate(value: float) -> bool:
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            height = transform.value(np.array([largest_value]), **{**others, name: value})[0]
+        return largest_value == 0 or 1 / _LARGEST_HEIGHT < height < _LARGEST_HEIGHT
+
+    while highest > given.max() and not is_moderate(highest):
+        highest = max(highest / 1.2, given.max())
+    return Hyperparameter(f"transform__{name}", np.atleast_1d(given), (lowest, highest), each if given.ndim else None)

@@ -302,7 +302,10 @@ def groups_of(kernel: HistogramIntersection, n_features: int) -> Array | None:
     groups = np.asarray(kernel.groups)
     if groups.shape != (n_features,):
         raise ValueError(f"groups must name one group for each of the {n_features} features; got {kernel.groups!r}.")
-    return np.unique(groups, return_inverse=True)[1]
+    try:
+        return np.unique(groups, return_inverse=True)[1]
+    except TypeError:
+        raise ValueError("groups must be numbers, or texts, but not both.") from None
 
 
 def _expanded(name: str, value: Any, group_of: Array | None, n_features: int) -> Array:

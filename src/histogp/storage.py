@@ -220,6 +220,10 @@ class SortedColumns(_Compressed):
         layout.add_up(self.row_of, values, sums)
         return sums
 
+    def column_sums(self, values: Array) -> Array:
+        """Sums of ``values`` (nnz,) over each column, (D,)."""
+        return _sums(values, self.indptr)
+
     def to_rows(self, values: Array, n_threads: int = 1) -> Rows:
         """Compressed rows that hold ``values`` (nnz,), given in the order of the sorted columns."""
         indptr, column_of, row_values = _transpose(self.indptr, self.row_of, values, self.n_rows, n_threads)

@@ -74,6 +74,10 @@ class OperatorSuite:
         gradient = operator.gradient(U, V)
         close(gradient["weights"], np.einsum("is,ijd,js->d", U, np.sqrt(smaller), V))
         close(gradient["transform__eta"], np.einsum("is,ijd,d,js->", U, slope, kernel.weights, V))
+        close(operator.traces(), heights(X, kernel).sum(axis=0))
+        close(operator.trace_gradient()["weights"], np.sqrt(X).sum(axis=0))
+        of_eta = np.sqrt(X) * np.log(np.maximum(X, 1e-300)) * kernel.weights
+        close(operator.trace_gradient()["transform__eta"], of_eta.sum())
         several = operator.gradient(U, V, np.array([[1.0, 0.0], [2.0, 0.0], [0.0, -1.0]]))
         close(several["weights"][:, 1], -operator.gradient(U[:, 2:], V[:, 2:])["weights"])
         close(several["transform__eta"][0], operator.gradient(U[:, :2] * [1, 2], V[:, :2])["transform__eta"])

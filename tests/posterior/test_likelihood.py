@@ -13,6 +13,7 @@ from histogp.posterior.objectives import Data, quadrature_of
 from histogp.solvers.noise import Noise
 from histogp.solvers.solve import SolverOptions, make_preconditioner, solve
 from histogp.solvers.subspace import leading_subspace
+from histogp.storage import Rows
 
 N, D = 120, 6
 X = histograms(N, D)
@@ -56,7 +57,7 @@ def test_exact_is_the_log_density_of_the_targets(name):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_exact_derivatives_are_finite_differences(kernel, name):
     data = Data(operator_of(KERNELS[kernel]), NOISES[name], Y)
-    space = free_hyperparameters(KERNELS[kernel], D, 0.1, X.max(), None)
+    space = free_hyperparameters(KERNELS[kernel], Rows.from_array(X), 0.1, 1.0, None)
     theta = space.start + np.random.default_rng(3).uniform(-0.3, 0.3, len(space.start))
 
     def value(theta):

@@ -74,13 +74,11 @@ class HistogramGP(EvidenceMixin, CallbackSupportMixin, BaseEstimator):
     verbose: int
 
     def set_params(self, **params: Any) -> HistogramGP:
-        """Set parameters, also nested ones; a short kernel name gives way to the object that it stands for."""
-        if (
-            isinstance(self.kernel, str)
-            and "kernel" not in params
-            and any(name.startswith("kernel__") for name in params)
-        ):
-            self.kernel = as_kernel(self.kernel)
+        """Set parameters, also nested ones; a short name gives way to the object that it stands for."""
+        for name, make in (("kernel", as_kernel), ("optimize", Optimizer)):
+            nested = name not in params and any(key.startswith(f"{name}__") for key in params)
+            if nested and isinstance(getattr(self, name), str):
+                setattr(self, name, make(getattr(self, name)))
         return super().set_params(**params)
 
     def __sklearn_tags__(self) -> Any:

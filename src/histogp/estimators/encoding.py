@@ -25,6 +25,8 @@ class Writer:
 
     def value(self, name: str, value: Any) -> Any:
         """A parameter; ``name`` says where it belongs, for arrays and for complaints."""
+        if hasattr(value, "to_numpy"):
+            value = value.to_numpy()
         if isinstance(value, (np.bool_, np.ndarray)) and np.ndim(value) == 0:
             value = value.item()
         if value is None or isinstance(value, (bool, str)):
@@ -39,7 +41,7 @@ class Writer:
             return {"object": type(value).__name__, "parameters": encoded}
         if isinstance(value, dict):
             return {"pairs": [[self.value(name, key), self.value(name, value[key])] for key in value]}
-        if isinstance(value, (list, tuple, np.ndarray)) and np.asarray(value).dtype.kind in "fiu":
+        if isinstance(value, (list, tuple, np.ndarray)) and np.asarray(value).dtype.kind in "fiub":
             self.arrays[name] = np.array(value, np.float64)
             return {"array": name}
         if isinstance(value, (list, tuple, np.ndarray)) and all(isinstance(one, str) for one in value):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ class EvidenceMixin:
         method : {"auto", "exact", "bound", "quadrature"}, default="auto"
             - "exact": by a dense factor, in time cubic in the number of examples.
             - "bound": a value that the likelihood does not fall below, in time linear in the non-zeros.
-            - "quadrature": an unbiased estimate in about the time of a fit.
+            - "quadrature": an estimate with a standard error, in a few times the time of a fit.
             - "auto": "exact" up to 2,000 examples, then "quadrature".
         bound : {"tightest", "fischer", "papers"}, default="tightest"
         n_probes : int or None, default=None
@@ -76,10 +77,9 @@ class EvidenceMixin:
         check_is_fitted(self)
         announce_compilation()
         posterior = self._posterior_with_training()
-        if noise is not None and not 0 < noise < np.inf:
-            raise ValueError(f"noise must be positive; got {noise!r}.")
-        if n_probes is not None and n_probes < 2:
-            raise ValueError(f"n_probes must be at least 2, for a standard error; got {n_probes!r}.")
+        for name, value, lowest in (("noise", noise, 0), ("max_error", max_error, 0), ("n_probes", n_probes, 1)):
+            if value is not None and not (isinstance(value, Real) and lowest < value < np.inf):
+                raise ValueError(f"{name} must be a number above {lowest}; got {value!r}.")
         resolved = None if kernel is None else resolve(as_kernel(kernel), self.n_features_in_)
         found = posterior.log_likelihood(
             resolved,
@@ -88,7 +88,7 @@ class EvidenceMixin:
             self._solver_options(),
             check_random_state(self.random_state).randint(2**31),
             bound=bound,
-            n_probes=n_probes,
+            n_probes=None if n_probes is None else int(n_probes),
             max_error=max_error,
         )
         if max_error is not None and found.error > max_error:

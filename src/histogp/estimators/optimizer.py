@@ -37,22 +37,24 @@ class Optimizer(BaseEstimator):
         - "exact": L-BFGS-B on the exact likelihood, in time cubic in the number of examples.
     parameters : "auto" or list of str, default="auto"
         What to optimise: "noise"; "scale", the common weight of all features, or "weights", if the kernel's weights
-        are "ard"; and the hyperparameters of the transform, such as "transform__eta". "auto" is all of them, for the
-        method "bound" all but the noise, which the bound misjudges.
+        are "ard"; and the hyperparameters of the transform, such as "transform__eta" or just "eta". "auto" is all of
+        them, for the method "bound" all but the noise, which the bound misjudges.
     bound : {"tightest", "fischer", "papers"}, default="tightest"
         For the method "bound": that of the papers, Fischer's, or the better of the two at each point.
     n_starts : int, default=1
-        Searches from as many places; the first is where the given kernel and noise are, others are random.
+        Searches from as many places; the first is where the given kernel and noise are, others are random. With
+        the method "gradient" on more than 500 examples only the search on a sample has several.
     sparsity : float, default=0.5
         What a weight "ard" costs, in units of the log-likelihood, for each time that it is as large as the best common
-        weight of all features; that is, weights have an exponential prior. 0 is no prior.
+        weight of all features, which are measured in units of their mean non-zero values; that is, weights have an
+        exponential prior. 0 is no prior. Weights below 1e-4 of the largest, in these units, become zero.
     prior_width : float or None, default=1.0
         Variance and noise have log-normal priors around the mean square of the targets and a tenth of it, with this
         standard deviation of the logarithm: of no account with hundreds of examples, but a handful would often be
         most likely as noise alone. None is no prior.
     n_probes : int or "auto", default="auto"
         Random probes of the method "gradient".
-    max_steps : int, default=100
+    max_steps : int, default=200
         Evaluations at each stage.
     """
 
@@ -77,7 +79,7 @@ class Optimizer(BaseEstimator):
         sparsity: float = 0.5,
         prior_width: float | None = 1.0,
         n_probes: Any = "auto",
-        max_steps: int = 100,
+        max_steps: int = 200,
     ):
         self.method = method
         self.parameters = parameters
@@ -123,12 +125,13 @@ def tune(
         optimizer = Optimizer(optimizer)
     optimizer._validate_params()
     operator = data.operator
-    rows = operator.training_rows()
     names = None if isinstance(optimizer.parameters, str) else list(optimizer.parameters)
     if names == []:
         raise ValueError("parameters must name at least one hyperparameter to optimise.")
-    largest = float(rows.values.max(initial=0.0))
-    space = free_hyperparameters(kernel, operator.n_columns, noise_value, largest, names)
+    mean_square = float(np.mean(data.targets**2)) or 1.0
+    if not np.isfinite(mean_square):
+        raise ValueError("The squares of the targets overflow; scale them to moderate values.")
+    space = free_hyperparameters(kernel, operator.training_rows(), noise_value, mean_square, names)
     if names is None and optimizer.method == "bound":
         space = space.only([one.name for one in space.free if one.name != "noise"])
     options = OptimizationOptions(
@@ -146,6 +149,13 @@ def tune(
         warnings.warn(
             f"The search for hyperparameters was interrupted after {len(found.path)} evaluations; the best of them "
             "counts.",
+            ConvergenceWarning,
+            stacklevel=7,
+        )
+    elif not found.converged:
+        warnings.warn(
+            f"The search for hyperparameters ended after max_steps={optimizer.max_steps} evaluations; more may find "
+            "better ones.",
             ConvergenceWarning,
             stacklevel=7,
         )

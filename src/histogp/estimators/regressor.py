@@ -67,10 +67,11 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
     noise_ : float
     log_marginal_likelihood_, log_marginal_likelihood_error_ : float
         Of the training data at these hyperparameters, and its standard error: exact, estimated or a lower bound, as
-        ``optimize`` says. Only with ``optimize``.
-    optimization_path_ : dict of ndarrays of shape (n_evaluations,)
-        Every evaluation: log_marginal_likelihood, standard_error, n_examples (less than all while the search starts
-        on a sample), n_products and the hyperparameters. Only with ``optimize``.
+        ``optimize`` says; NaN if a search was interrupted that had seen only a sample. Only with ``optimize``.
+    optimization_path_ : dict of ndarrays of shape (n_evaluations,) or (n_evaluations, n_values)
+        Every evaluation: log_marginal_likelihood, standard_error (NaN while many weights are learned, where the
+        likelihood is integrated from its derivative), n_examples (less than all while the search starts on a
+        sample), n_products and the hyperparameters, or n_weights that are not negligible. Only with ``optimize``.
     feature_relevance_ : ndarray of shape (n_features,)
         The share of each feature in the prior variance of the training data.
     alpha_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)

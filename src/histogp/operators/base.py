@@ -139,6 +139,10 @@ class KernelOperator(ABC):
         """
 
     @abstractmethod
+    def traces(self) -> Array:
+        """The part of each dimension in the trace of K, (D,)."""
+
+    @abstractmethod
     def trace_gradient(self) -> dict[str, Array]:
         """Derivative of the trace of K, by the same names."""
 

@@ -154,8 +154,10 @@ class SortedOperator(KernelOperator):
 
     def trace_gradient(self) -> dict[str, Array]:
         names, profiles = self._derive("profiles", self._profiles)
-        cumulated = np.concatenate([np.zeros((len(names), 1)), np.cumsum(profiles, axis=1)], axis=1)
-        return self._by_name(names, np.diff(cumulated[:, self.data.indptr], axis=1).T)
+        return self._by_name(names, np.stack([self.data.column_sums(profile) for profile in profiles], axis=1))
+
+    def traces(self) -> Array:
+        return self.data.column_sums(self.heights)
 
     def _by_name(self, names: list[str], values: Array) -> dict[str, Array]:
         """Values (D, P, ...) for the hyperparameters with these names."""

@@ -14,18 +14,19 @@ class Coordinates:
 
     A transform's hyperparameter changes all values of the kernel; the best scale then changes by about as much in
     the other direction, and an optimiser would have to follow a long curved valley. The best variance hardly changes.
-    Without a free scale both vectors are the same. The variance is that of the examples in ``operator``, any sample.
+    Without a free scale both vectors are the same. The variance is that of the examples in ``operator``, any sample;
+    ``mean_square`` that of the targets, with which it compares.
     """
 
-    def __init__(self, space: Space, operator: KernelOperator):
+    def __init__(self, space: Space, operator: KernelOperator, mean_square: float):
         self.space = space
         self.bounds = space.bounds
         self._operator = operator
         self.names = np.array([one.name for one in space.free for _ in one.start])
         self._scale = self.names.tolist().index("scale") if "scale" in self.names else None
         if self._scale is not None:
-            start = self.from_theta(space.start)[self._scale]
-            self.bounds[self._scale] = start - np.log(WIDEST), start + np.log(WIDEST)
+            places = self.from_theta(space.start)[self._scale], np.log(mean_square)
+            self.bounds[self._scale] = min(places) - np.log(WIDEST), max(places) + np.log(WIDEST)
 
     def from_theta(self, theta: Array) -> Array:
         x = theta.copy()

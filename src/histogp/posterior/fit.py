@@ -53,8 +53,7 @@ class Posterior:
 
     def variance_shares(self) -> Array:
         """The part that each dimension has in the trace of K, (D,)."""
-        weights = self.operator.kernel.weights
-        traces = self.operator.trace_gradient()["weights"] * (1.0 if weights is None else weights)
+        traces = self.operator.traces()
         return traces / max(traces.sum(), np.finfo(float).tiny)
 
     def log_likelihood(

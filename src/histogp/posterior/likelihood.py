@@ -32,7 +32,8 @@ Derivatives = dict[str, Array]
 class Likelihood:
     """value : log p(y), or a bound or an estimate of it; NaN where only derivatives were asked for.
     error : standard error of an estimate.
-    alpha : (N, M), solves ``A alpha = y``; probes : the same for probes, if there are any.
+    data_term : ``y^T A^-1 y``, of all problems
+    alpha : (N, M), solves ``A alpha = y``; probe_solutions : the same for probes, if there are any.
     demand, supply : the two terms ``alpha^T A' alpha`` and ``tr(A^-1 A')`` for the kernel's values, and for the
         logarithm of the noise under "noise".
     """
@@ -78,7 +79,7 @@ def exact_likelihood(
     data_term = float(np.sum(targets * alpha))
     value = float(-(data_term + log_determinant + targets.size * np.log(2 * np.pi)) / 2)
     if not derivatives:
-        return Likelihood(value, alpha)
+        return Likelihood(value, alpha, data_term=data_term)
     # Below the diagonal twice and above zero: the form with the identity sees only the sum of both.
     inverses = np.tril(inverses, -1) * 2 + np.diag(inverses.diagonal())
     demand = operator.gradient(alpha, alpha)

@@ -90,7 +90,7 @@ class Bounded:
 
 
 class Estimated:
-    """By quadrature with derivatives, always with the same probes (common random numbers)."""
+    """By quadrature with derivatives, always from the same random numbers, so that values compare."""
 
     def __init__(self, data: Data, n_probes: int | None, options: SolverOptions, seed: int):
         self.data = data

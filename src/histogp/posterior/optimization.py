@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from scipy import optimize
-from scipy.linalg import LinAlgError
 
 from histogp.hyperparameters import Hyperparameter, Space
 from histogp.posterior.coordinates import Coordinates
 from histogp.posterior.likelihood import BoundName, Likelihood
 from histogp.posterior.objectives import Bounded, Data, Estimated, Exact, Objective
-from histogp.posterior.quasi_newton import minimize
+from histogp.posterior.priors import Priors
+from histogp.posterior.quasi_newton import Minimum, minimize
+from histogp.posterior.weights import search_weights
 from histogp.solvers.blas import single_threaded_blas
 from histogp.solvers.solve import SolverOptions
 from histogp.storage import Array
@@ -26,20 +27,18 @@ Row = dict[str, float | Array]
 # Examples of the first, exact search, and by how many times more the next ones use.
 SAMPLE = 500
 LEVEL = 4
+# Up to here the threads of BLAS are only in the way of ours.
 SMALL_MATRIX = 2_000
 # Nelder and Mead's simplex does not get anywhere with more.
 MAX_SIMPLEX = 20
 # Steps that promise less, in units of the log-likelihood, are not worth an evaluation.
 GAIN = 0.5
 SAMPLE_GAIN = 2.0
+EXACT_GAIN = 1e-3
 # Weights below this part of the largest become zero.
 PRUNE = 1e-4
 # How far other starts lie from the given one, in logarithms.
 SPREAD = 2.0
-LONGEST_STEP = 2.0
-FIRST_PACE = 0.05
-_TINY = np.finfo(float).tiny
-_IMPOSSIBLE = 1e12
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class OptimizationOptions:
     solver: SolverOptions
     bound: BoundName = "tightest"
     n_starts: int = 1
-    max_steps: int = 100
+    max_steps: int = 200
     sparsity: float = 0.5
     prior_width: float | None = 1.0
     n_probes: int | None = None
@@ -58,7 +57,9 @@ class OptimizationOptions:
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """theta : the best point; value, error : its likelihood; alpha : the solution there, or near."""
+    """theta : the best point; value, error : its likelihood, NaN if it was seen on a sample only;
+    alpha : the solution there, or near; path : all evaluations.
+    """
 
     theta: Array
     value: float
@@ -66,6 +67,7 @@ class Optimum:
     alpha: Array | None
     path: list[Row]
     interrupted: bool
+    converged: bool
 
 
 class StoppedError(Exception):
@@ -85,22 +87,26 @@ def optimise(
     """
     search = _Search(data, space, options, rng, report)
     interrupted = False
-    # Many small products: the threads of BLAS would only be in the way.
     few_threads = options.method != "exact" or data.operator.n_rows <= SMALL_MATRIX
     try:
         with single_threaded_blas() if few_threads else nullcontext():
             search.run()
     except (KeyboardInterrupt, StoppedError):
         if search.best is None:
-            raise
+            raise KeyboardInterrupt from None
         interrupted = True
-    theta, result = search.best if search.best is not None else (space.start, None)
-    if result is None:  # of a sample only, or of nothing
-        return Optimum(theta, np.nan, np.nan, None, search.path, interrupted)
-    return Optimum(theta, result.value, result.error, result.alpha, search.path, interrupted)
+    if search.best is None:
+        raise ValueError(f"No hyperparameters near those given can be evaluated: {search.failure}")
+    theta, result = search.best
+    value, error, alpha = (np.nan, np.nan, None) if result is None else (result.value, result.error, result.alpha)
+    return Optimum(theta, value, error, alpha, search.path, interrupted, search.converged)
 
 
 class _Search:
+    """best : the best point of the whole space so far, with its likelihood unless that is of a sample.
+    failure : why the last point without a likelihood has none.
+    """
+
     def __init__(
         self,
         data: Data,
@@ -117,9 +123,10 @@ class _Search:
         self.path: list[Row] = []
         self.best: tuple[Array, Likelihood | None] | None = None
         self.best_value = -np.inf
-        self.rate = 0.0  # of the prior of the weights
+        self.failure = "their likelihood is not finite."
+        self.converged = True
         self.n_examples = data.operator.n_rows
-        self.mean_square = max(float(np.mean(data.targets**2)), _TINY)
+        self.priors = Priors(data, options.prior_width, space.noise)
         self.sample = data if self.n_examples <= self.sample_size() else self.subset(self.sample_size())
         self.objective = self.make_objective()
 
@@ -142,94 +149,122 @@ class _Search:
             self.search_few(self.space, self.space.start)
             return
         # First one scale for all weights: a place to start from, and the unit of the prior.
-        common = Space(self.space.kernel, self.space.n_features, tuple(map(_with_one_weight, self.space.free)))
+        common = Space(self.space.kernel, self.space.n_features, self.space.noise, _with_one_weight(self.space.free))
         theta = self.search_few(common, common.start)
-        self.rate = self.options.sparsity / common.values(theta)["scale"][0]
+        if self.best is None:
+            return
+        rates = self.options.sparsity / (common.values(theta)["scale"] * weights.start)
+        self.priors.rates = rates
         theta = self.translate(common, theta)
         self.best_value = -np.inf  # from here on with the prior
         if isinstance(self.objective, Estimated):
-            theta = self.search_weights(self.objective, theta)
+            self.converged &= search_weights(
+                self.objective,
+                self.space,
+                theta,
+                rates,
+                gain=GAIN,
+                max_steps=self.options.max_steps,
+                record=lambda x, result, value: self.record(self.space, x, result, value),
+            )
         else:
-            theta = self.search_few(self.space, theta)
-        self.prune(theta)
-
-    # Few hyperparameters -------------------------------------------------------------------------------------
+            self.search_few(self.space, theta)
+        self.prune(self.best[0])
 
     def search_few(self, space: Space, start: Array) -> Array:
-        coordinates = Coordinates(space, self.sample.operator)
-        begin = coordinates.from_theta(start)
+        coordinates = Coordinates(space, self.sample.operator, self.priors.mean_square)
+        begin = self.priors.sensible(coordinates, coordinates.from_theta(start))
         if self.options.method == "bound":
             x = self.simplex(coordinates, begin)
-        elif isinstance(self.objective, Exact):
+        elif "weights" in coordinates.names:
             x = self.descend(coordinates, begin)
         else:
-            x = self.sample_first(coordinates, begin)
+            x = self.ascend_levels(coordinates, begin)
         return coordinates.to_theta(x)
 
     def simplex(self, coordinates: Coordinates, start: Array) -> Array:
         """Nelder and Mead's method, which needs no derivatives."""
-        found = [
-            optimize.minimize(
+        return self.best_of(
+            coordinates,
+            start,
+            lambda begin: optimize.minimize(
                 lambda x: self.evaluate(self.objective, coordinates, x)[0],
-                begin,
+                np.clip(begin, *coordinates.bounds.T),
                 method="Nelder-Mead",
                 bounds=coordinates.bounds,
                 options={
-                    "initial_simplex": np.vstack([begin, begin + 0.5 * np.eye(len(begin))]),
+                    "initial_simplex": _simplex_around(begin, coordinates.bounds),
                     "maxfev": self.options.max_steps,
                     "xatol": 0.05,
                     "fatol": GAIN,
                 },
-            )
-            for begin in self.starts(coordinates, start)
-        ]
-        return min(found, key=lambda result: result.fun).x
+            ),
+        )
 
     def descend(self, coordinates: Coordinates, start: Array) -> Array:
-        """Exact values and derivatives: L-BFGS-B."""
-        found = [
-            optimize.minimize(
-                lambda x: self.evaluate(self.objective, coordinates, x),
+        """Many hyperparameters with exact derivatives: L-BFGS-B."""
+        worst = 0.0
+
+        def function(x: Array) -> tuple[float, Array]:
+            nonlocal worst
+            value, slope = self.evaluate(self.objective, coordinates, x)
+            if not np.isfinite(value):
+                return 10 * worst + 1e6, slope
+            worst = max(worst, abs(value))
+            return value, slope
+
+        return self.best_of(
+            coordinates,
+            start,
+            lambda begin: optimize.minimize(
+                function,
                 begin,
                 jac=True,
                 method="L-BFGS-B",
                 bounds=coordinates.bounds,
-                options={"maxiter": self.options.max_steps, "gtol": 1e-2, "ftol": 1e-9},
-            )
-            for begin in self.starts(coordinates, start)
-        ]
-        return min(found, key=lambda result: result.fun).x
-
-    def sample_first(self, coordinates: Coordinates, start: Array) -> Array:
-        """Exactly on a small sample, then with more examples and at last all, each time from what was found before."""
-        size, sample = self.sample.operator.n_rows, Exact(self.sample)
-        x, hessian, _ = min(
-            (
-                self.newton(sample, coordinates, begin, size / 4 * np.eye(len(begin)))
-                for begin in self.starts(coordinates, start)
+                options={"maxfun": self.options.max_steps, "gtol": 1e-2, "ftol": 1e-9},
             ),
-            key=lambda result: result[2],
+        )
+
+    def best_of(self, coordinates: Coordinates, start: Array, search: Callable[[Array], Any]) -> Array:
+        """The best result of SciPy's searches from all starts."""
+        found = min((search(begin) for begin in self.starts(coordinates, start)), key=lambda result: result.fun)
+        self.converged &= bool(found.nfev < self.options.max_steps)
+        return found.x
+
+    def ascend_levels(self, coordinates: Coordinates, start: Array) -> Array:
+        """Exactly on a small sample, then with more examples and at last all, each time from what was found before."""
+        objective: Objective = self.objective if isinstance(self.objective, Exact) else Exact(self.sample)
+        size = objective.data.operator.n_rows
+        hessian = np.diag(self.stiffness(coordinates, size))
+        found = min(
+            (self.newton(objective, coordinates, begin, hessian) for begin in self.starts(coordinates, start)),
+            key=lambda minimum: minimum.value,
         )
         while size < self.n_examples:
             larger = LEVEL * size if LEVEL**2 * size <= self.n_examples else self.n_examples
-            hessian *= larger / size
-            size = larger
-            objective = self.objective if size == self.n_examples else self.estimated(self.subset(size))
+            objective = self.objective if larger == self.n_examples else self.estimated(self.subset(larger))
             self.best_value = -np.inf  # those of fewer examples do not compare
-            x, hessian, _ = self.newton(objective, coordinates, x, hessian)
-        return x
+            found = self.newton(objective, coordinates, found.x, found.hessian * larger / size)
+            size = larger
+        self.converged &= found.converged
+        return found.x
 
-    def newton(
-        self, objective: Objective, coordinates: Coordinates, start: Array, hessian: Array
-    ) -> tuple[Array, Array, float]:
+    def newton(self, objective: Objective, coordinates: Coordinates, start: Array, hessian: Array) -> Minimum:
+        gain = GAIN if objective is self.objective else SAMPLE_GAIN
         return minimize(
             lambda x: self.evaluate(objective, coordinates, x),
             start,
             coordinates.bounds,
             hessian,
+            stiffness=self.stiffness(coordinates, objective.data.operator.n_rows),
             max_evaluations=self.options.max_steps,
-            gain=GAIN if objective is self.objective else SAMPLE_GAIN,
+            gain=EXACT_GAIN if objective is self.objective and isinstance(objective, Exact) else gain,
         )
+
+    def stiffness(self, coordinates: Coordinates, n_examples: int) -> Array:
+        """About the second derivatives of the likelihood: large for the noise, small for a transform."""
+        return n_examples * self.data.targets.shape[1] * np.where(coordinates.names == "noise", 1 / 4, 1 / 40)
 
     def subset(self, size: int) -> Data:
         return self.data.subset(np.sort(self.rng.choice(self.n_examples, size, replace=False)))
@@ -248,96 +283,41 @@ class _Search:
         """Fewer examples where every problem has a matrix of its own."""
         return int(SAMPLE / np.cbrt(self.data.n_matrices))
 
-    # Many weights --------------------------------------------------------------------------------------------
-
-    def search_weights(self, objective: Estimated, x: Array) -> Array:
-        """A fixed point: every weight is multiplied by what the data call for, divided by what there is.
-
-        Noise and weights are variance components, for which the square root of that ratio never lowers the
-        likelihood (Zhou, Hu, Zhou and Lange, 2019). The ratio itself is about twice as fast; the root takes over if
-        the likelihood falls. Hyperparameters of the transform follow the sign of their derivative (Rprop).
-        """
-        space = self.space
-        names = np.concatenate([np.full(len(one.start), one.name) for one in space.free])
-        is_component = np.isin(names, ["noise", "weights"])
-        is_weight = names == "weights"
-        power, pace = 1.0, np.full(len(x), FIRST_PACE)
-        old_x, old_supply, old_slope, old_value = x, np.zeros(len(x)), np.zeros(len(x)), -np.inf
-        result = objective(space, x)
-        determinant = -2 * result.value - result.data_term  # and constants
-        for _ in range(self.options.max_steps):
-            demand = space.gradient(x, result.demand)
-            supply = space.gradient(x, result.supply)
-            determinant += (supply + old_supply) / 2 @ (x - old_x)
-            result = replace(result, value=-(result.data_term + determinant) / 2)
-            prior = np.where(is_weight, self.rate * np.exp(x), 0.0)
-            value = result.value - prior.sum()
-            self.record(space, x, result, value)
-            if value < old_value - GAIN:
-                power = 0.5
-            slope = (demand - supply) / 2 - prior
-            ratio = np.maximum(demand, _TINY) / (np.maximum(supply, _TINY) + 2 * prior)
-            pace *= np.where(slope * old_slope >= 0, 1.2, 0.5)
-            step = np.where(is_component, power * np.log(ratio), pace * np.sign(slope))
-            step = np.clip(x + np.clip(step, -LONGEST_STEP, LONGEST_STEP), *space.bounds.T) - x
-            if step @ slope < GAIN:
-                break
-            old_x, old_supply, old_slope, old_value = x, supply, slope, value
-            x = x + step
-            result = objective.nearby(space, x)
-        return x
-
     def prune(self, theta: Array) -> None:
-        """Weights that do not matter become exactly zero; the likelihood is that without them."""
+        """Weights that do not matter become exactly zero, unless the likelihood falls."""
         parts = []
         for one, values in self.space.parts(theta):
-            keep = values >= PRUNE * values.max() if one.name == "weights" else np.ones(len(values), bool)
+            relative = values / one.start
+            keep = (one.name != "weights") | (relative >= PRUNE * relative.max())
             parts.append(np.where(keep, np.log(values), -np.inf))
-        theta = np.concatenate(parts)
-        result = self.objective(self.space, theta)
-        self.best = theta, result
-        self.record(self.space, theta, result, np.inf)
+        pruned = np.concatenate(parts)
+        before, after = (self.attempt(self.objective, self.space, point) for point in (theta, pruned))
+        if before is None or after is None:
+            return
+        worth = after.value >= before.value - GAIN
+        self.record(self.space, pruned if worth else theta, after if worth else before, np.inf)
 
-    # Bookkeeping ---------------------------------------------------------------------------------------------
+    def attempt(self, objective: Objective, space: Space, theta: Array) -> Likelihood | None:
+        """The likelihood, or None where it cannot be computed, for instance with too little noise."""
+        try:
+            result = objective(space, theta)
+        except ValueError as error:  # LinAlgError is one
+            self.failure = str(error)
+            return None
+        return result if np.isfinite(result.value) else None
 
     def evaluate(self, objective: Objective, coordinates: Coordinates, x: Array) -> tuple[float, Array]:
         """What is minimised, and its derivative."""
         space, theta = coordinates.space, coordinates.to_theta(x)
-        try:
-            result = objective(space, theta)
-        except LinAlgError:  # too little noise for double precision
-            return _IMPOSSIBLE, np.zeros_like(x)
-        penalty, its_slope = self.penalty(coordinates, theta)
+        result = self.attempt(objective, space, theta)
+        if result is None:
+            return np.inf, np.zeros_like(x)
+        penalty, its_slope = self.priors.penalty(coordinates, theta)
         value = result.value - penalty
         self.record(space, theta, result, value, objective.data.operator.n_rows)
         if not result.demand:
             return -value, np.empty(0)
         return -value, coordinates.slope(theta, its_slope - space.gradient(theta, result.derivatives))
-
-    def penalty(self, coordinates: Coordinates, theta: Array) -> tuple[float, Array]:
-        """Minus the logarithm of the priors, and its derivative for theta.
-
-        Weights are exponentially distributed. Variance and noise are log-normal around the mean square of the targets
-        and a tenth of it. That hardly counts for hundreds of examples; a handful would often be most likely as
-        noise alone.
-        """
-        names = coordinates.names
-        value, slope = 0.0, np.zeros(len(theta))
-        if "weights" in names:
-            slope[names == "weights"] = self.rate * np.exp(theta[names == "weights"])
-            value = slope.sum()
-        if self.options.prior_width is None:
-            return value, slope
-        terms = []
-        if "noise" in names:
-            terms.append((theta[names == "noise"][0] - np.log(0.1), 1.0 * (names == "noise")))
-        if "scale" in names or "weights" in names:
-            terms.append(coordinates.log_variance(theta))
-        for logarithm, its_slope in terms:
-            away = (logarithm - np.log(self.mean_square)) / self.options.prior_width
-            value += away**2 / 2
-            slope = slope + away / self.options.prior_width * its_slope
-        return value, slope
 
     def record(
         self, space: Space, x: Array, result: Likelihood, penalised: float, n_examples: int | None = None
@@ -351,7 +331,8 @@ class _Search:
         }
         for one, values in self.space.parts(theta):
             if one.name == "weights":
-                row["n_weights"] = int(np.sum(values >= PRUNE * values.max()))
+                relative = values / one.start
+                row["n_weights"] = int(np.sum(relative >= PRUNE * relative.max()))
             else:
                 row[one.name] = float(values[0]) if one.value_of is None else values
         self.path.append(row)
@@ -374,5 +355,12 @@ class _Search:
         )
 
 
-def _with_one_weight(one: Hyperparameter) -> Hyperparameter:
-    return Hyperparameter("scale", np.ones(1), one.bounds) if one.name == "weights" else one
+def _with_one_weight(free: tuple[Hyperparameter, ...]) -> tuple[Hyperparameter, ...]:
+    return tuple(Hyperparameter("scale", np.ones(1), one.bounds) if one.name == "weights" else one for one in free)
+
+
+def _simplex_around(x: Array, bounds: Array) -> Array:
+    """x and a point half a unit away in each direction, within the bounds; (p + 1, p)."""
+    x = np.clip(x, *bounds.T)
+    steps = np.where(x + 0.5 <= bounds[:, 1], 0.5, -0.5)
+    return np.vstack([x, x + np.diag(steps)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,45 +14,60 @@ LONGEST_STEP = 1.0
 SLACK = 0.1
 
 
+@dataclass(frozen=True, eq=False)
+class Minimum:
+    """A point, its value, the Hessian as far as it is known there, and whether nothing more was to be gained."""
+
+    x: Array
+    value: float
+    hessian: Array
+    converged: bool
+
+
 def minimize(
     function: Callable[[Array], tuple[float, Array]],
     start: Array,
     bounds: Array,
     hessian: Array,
     *,
+    stiffness: Array,
     max_evaluations: int,
     gain: float,
-) -> tuple[Array, Array, float]:
+) -> Minimum:
     """Minimise from ``start`` with a first guess of the Hessian until a step promises less than ``gain``.
-
-    Returns the point, the Hessian as far as it is known by then, and the value.
 
     SciPy's BFGS has no bounds and its L-BFGS-B takes no Hessian; a good one saves most of the evaluations.
 
     Parameters
     ----------
-    function : x (p,) to value and derivative (p,)
+    function : x (p,) to value and derivative (p,); infinite where there is none
     bounds : (p, 2)
     hessian : (p, p), positive definite
+    stiffness : (p,), what its diagonal is like near the minimum. The Hessian starts again from there if it promises
+        nothing more where this one does: far from the minimum the function can be much steeper.
     """
     x = np.clip(start, *bounds.T)
     value, slope = function(x)
-    length = LONGEST_STEP
+    length, value_at_reset = LONGEST_STEP, np.inf
     for _ in range(max_evaluations - 1):
         step = _newton_step(x, slope, bounds, hessian, length)
         if -slope @ step / 2 < gain:
-            break
+            soft = np.diag(stiffness)
+            step = _newton_step(x, slope, bounds, soft, length)
+            if -slope @ step / 2 < gain or value > value_at_reset - gain:
+                return Minimum(x, value, hessian, np.isfinite(value))
+            hessian, value_at_reset = soft, value
         new_value, new_slope = function(x + step)
-        change, bend = step, new_slope - slope
-        if np.isfinite(new_value) and change @ bend > 1e-8 * np.linalg.norm(change) * np.linalg.norm(bend):
-            image = hessian @ change
-            hessian = hessian + np.outer(bend, bend) / (bend @ change) - np.outer(image, image) / (change @ image)
+        bend = new_slope - slope
+        if np.isfinite(new_value) and step @ bend > 1e-8 * np.linalg.norm(step) * np.linalg.norm(bend):
+            image = hessian @ step
+            hessian = hessian + np.outer(bend, bend) / (bend @ step) - np.outer(image, image) / (step @ image)
         if new_value <= value + SLACK:
             x, value, slope = x + step, new_value, new_slope
             length = min(2 * length, LONGEST_STEP)
         else:
             length = np.abs(step).max() / 3
-    return x, hessian, value
+    return Minimum(x, value, hessian, False)
 
 
 def _newton_step(x: Array, slope: Array, bounds: Array, hessian: Array, length: float) -> Array:

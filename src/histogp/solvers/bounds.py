@@ -16,8 +16,8 @@ def papers_bound(n: int, beta: float, trace: float, squares: float, floor: float
     """``ub(beta, mu1, mu2)`` of gp-hik-ijcv2016, eq. 18 to 20, after Bai and Golub (1997).
 
     It holds for every beta >= the largest eigenvalue and every ``squares`` <= the squared Frobenius norm (theorem 2).
-    In this form nothing cancels, and the node t may be anything between ``floor``, a lower bound of the
-    eigenvalues, and beta.
+    In this form nothing cancels, and the node t can be raised to ``floor``, a lower bound of the eigenvalues, against
+    rounding: the bound rises with t.
     """
     gap = n - trace / beta
     if gap <= 0:  # all eigenvalues equal beta, up to rounding

@@ -99,8 +99,8 @@ class _Iteration:
             converged=bool(np.all(residuals <= self.tol)),
             stopped_by_callback=self.stopped,
             rank=self.preconditioner.rank if self.preconditioner else 0,
-            steps=np.array(self.steps),
-            ratios=np.array(self.ratios),
+            steps=np.reshape(self.steps, (-1, self.b.shape[1])),
+            ratios=np.reshape(self.ratios, (-1, self.b.shape[1])),
         )
 
     def descend(self, active: Array, r: Array, max_iter: int, record: bool) -> None:

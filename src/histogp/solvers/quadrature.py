@@ -49,13 +49,18 @@ def draw_probes(noise: Noise, preconditioner: Preconditioner | None, n_probes: i
 
 
 def log_forms(steps: Array, ratios: Array) -> Array:
-    """``e_1^T log(T) e_1`` of each column from the coefficients of conjugate gradients; see `Solution`."""
+    """``e_1^T log(T) e_1`` of each column from the coefficients of conjugate gradients; see `Solution`.
+
+    NaN where there are none.
+    """
     return np.array([_log_form(steps[:, column], ratios[:, column]) for column in range(steps.shape[1])])
 
 
 def _log_form(steps: Array, ratios: Array) -> float:
     usable = np.isfinite(steps) & (steps > 0)
     n = min(len(steps) if usable.all() else int(usable.argmin()), _MAX_STEPS)
+    if n == 0:
+        return np.nan  # the matrix is not positive in floating point
     steps, ratios = steps[:n], ratios[: n - 1]
     diagonal = 1 / steps
     diagonal[1:] += ratios / steps[:-1]
