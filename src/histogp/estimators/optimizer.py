@@ -150,14 +150,14 @@ def tune(
             f"The search for hyperparameters was interrupted after {len(found.path)} evaluations; the best of them "
             "counts.",
             ConvergenceWarning,
-            stacklevel=7,
+            stacklevel=6,
         )
     elif not found.converged:
         warnings.warn(
             f"The search for hyperparameters ended after max_steps={optimizer.max_steps} evaluations; more may find "
             "better ones.",
             ConvergenceWarning,
-            stacklevel=7,
+            stacklevel=6,
         )
     factor = space.noise_factor(found.theta)
     return Tuned(
