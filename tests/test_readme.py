@@ -3,13 +3,16 @@
 import re
 from pathlib import Path
 
+import matplotlib
+
 README = Path(__file__).parents[1] / "README.md"
 
 
 def test_the_examples_run(capsys, tmp_path, monkeypatch):
+    matplotlib.use("Agg")
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     names: dict = {}
     for block in blocks:
         exec(block, names)
