@@ -142,7 +142,8 @@ def free_hyperparameters(
     resolved = resolve(kernel, n_features)
     groups = groups_of(kernel, n_features)
     each = np.arange(n_features) if groups is None else groups
-    free = [_level("noise", noise, mean_square)]
+    around = (min(noise, mean_square) / WIDEST, max(noise, mean_square) * WIDEST)
+    free = [Hyperparameter("noise", np.array([noise]), around)]
     if is_ard(kernel):
         start = _in_units(resolved, rows, each)
         bounds = (start.min() / _ANY_WEIGHT, start.max() * _ANY_WEIGHT)
@@ -162,10 +163,6 @@ def free_hyperparameters(
     if is_ard(kernel) and "weights" not in full_names:
         raise ValueError('The kernel has weights="ard", but "weights" is not among the parameters to optimise.')
     return Space(resolved, n_features, noise, tuple(one for one in free if one.name in full_names))
-
-
-def _level(name: str, start: float, mean_square: float) -> Hyperparameter:
-    return Hyperparameter(name, np.array([start]), (min(start, mean_square) / WIDEST, max(start, mean_square) * WIDEST))
 
 
 def _in_units(kernel: ResolvedKernel, rows: Rows, each: Array) -> Array:

@@ -207,6 +207,13 @@ def test_degenerate_data(X, method):
     assert np.all(np.isfinite(two.decision_function(X)))
 
 
+def test_another_fit_without_a_search_leaves_nothing_of_it():
+    clf = HistogramGPClassifier(optimize="exact").fit(X, CODES)
+    clf.set_params(optimize=None).fit(X, CODES)
+    assert clf.noise_ == 0.1
+    assert not {"optimization_path_", "log_marginal_likelihood_", "log_marginal_likelihood_error_"} & set(vars(clf))
+
+
 def test_the_path_is_a_table(capsys):
     clf = HistogramGPClassifier("hik-poly", optimize="exact", verbose=1).fit(X, CODES)
     table = pd.DataFrame(clf.optimization_path_)

@@ -107,7 +107,6 @@ class HistogramGP(EvidenceMixin, CallbackSupportMixin, BaseEstimator):
         n_threads = number_of_threads(self.n_jobs)
         kernel = as_kernel(self.kernel)
         operator = build_operator(X, resolve(kernel, X.shape[1]), n_threads)
-
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         options = self._solver_options()
         self._say(f"{operator.n_rows} rows, {operator.n_columns} features, {targets.shape[1]} problems sorted")
@@ -149,10 +148,11 @@ class HistogramGP(EvidenceMixin, CallbackSupportMixin, BaseEstimator):
         self.noise_ = tuned.noise_value
         self._install(posterior)
         self.feature_relevance_ = posterior.variance_shares()
-        if tuned.path is not None:
-            self.log_marginal_likelihood_ = tuned.likelihood
-            self.log_marginal_likelihood_error_ = tuned.likelihood_error
-            self.optimization_path_ = tuned.path
+        for name, value in tuned.attributes().items():
+            if value is None:
+                self.__dict__.pop(name, None)  # of an earlier fit
+            else:
+                setattr(self, name, value)
         self.n_examples_ = operator.n_rows
         self.n_nonzeros_ = operator.product_cost
         self.n_iter_ = solution.n_iterations

@@ -104,6 +104,14 @@ class Tuned:
     likelihood_error: float | None = None
     path: dict[str, Array] | None = None
 
+    def attributes(self) -> dict[str, Any]:
+        """Fitted attributes; None for those that only a search has."""
+        return {
+            "log_marginal_likelihood_": self.likelihood,
+            "log_marginal_likelihood_error_": self.likelihood_error,
+            "optimization_path_": self.path,
+        }
+
 
 def tune(
     optimizer: str | Optimizer | None,

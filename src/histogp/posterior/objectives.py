@@ -76,15 +76,15 @@ class Bounded:
         self._options = options
         self._seed = seed
         self._alpha: Array | None = None
-        self._space: tuple[bytes, Subspace] | None = None
+        self._subspace: tuple[bytes, Subspace] | None = None
 
     def __call__(self, space: Space, theta: Array) -> Likelihood:
         operator, noise = self.data.at(space, theta)
         data = Data(operator, noise, self.data.targets)
         key = _fingerprint(operator)
-        if self._space is None or self._space[0] != key:  # the noise alone does not change it
-            self._space = key, _subspace(data, self._seed)
-        result = _bounded(data, self._space[1], self._bound, self._options, self._seed, self._alpha)
+        if self._subspace is None or self._subspace[0] != key:  # the noise alone does not change it
+            self._subspace = key, _subspace(data, self._seed)
+        result = _bounded(data, self._subspace[1], self._bound, self._options, self._seed, self._alpha)
         self._alpha = result.alpha
         return result
 
