@@ -54,11 +54,14 @@ def make_models(folder: Path) -> None:
     X = rng.random((40, 5)) * (rng.random((40, 5)) < 0.7)
     names = np.array(["apple", "pear", "plum"])[X[:, :3].argmax(axis=1)]
     kernel = histogp.kernels.HistogramIntersection(histogp.kernels.Power(0.5), np.arange(5.0))
+    learned = histogp.kernels.HistogramIntersection(weights="ard", groups=["a", "a", "b", "b", "b"])
+    optimizer = histogp.Optimizer("exact", parameters=["weights", "noise"])
     for k, model in enumerate(
         [
             histogp.HistogramGPClassifier(class_weight="balanced-ovr").fit(X, names),
             histogp.HistogramGPClassifier(kernel, class_weight={0: 1, 1: 2}).fit(X, X[:, 0] > 0.3),
             histogp.HistogramGPRegressor("hik-exp", normalize_y=True).fit(X, X[:, :2]),
+            histogp.HistogramGPClassifier(learned, optimize=optimizer, random_state=0).fit(X, names),
         ]
     ):
         model.save(folder / f"{k}-full.histogp")

@@ -16,6 +16,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 import histogp
+import histogp.datasets
 from histogp.cli.main import main
 
 X = histograms(80, 6)
@@ -203,6 +204,50 @@ def test_inspect_tells_what_is_in_the_file(run, model):
     text = run("inspect", "model.histogp")
     for name in ("kernel", "noise", "classes", "features", "residual", "iterations", "sha256", "written by"):
         assert name in text
+
+
+def test_hyperparameters_are_found_and_their_path_is_shown(run):
+    options = ("--label", "colour", "--kernel", "hik-poly", "--optimize", "gradient")
+    said = run("fit", "train.csv", *options, "-o", "found.histogp")
+    model = histogp.load("found.histogp")
+    assert f"noise {model.noise_:.4g}, eta {model.kernel_.transform.eta:.4g}" in said
+    text = run("inspect", "found.histogp")
+    assert "optimised by         gradient" in text
+    assert "optimisation path" in text
+    assert text.splitlines()[-1].split()[-1] == f"{model.optimization_path_['transform__eta'][-1]:.6g}"
+    facts = json.loads(run("inspect", "found.histogp", "--json"))
+    assert facts["optimisation path"]["noise"] == model.optimization_path_["noise"].tolist()
+    said = run("fit", "train.csv", *options, "--ard", "-o", "found.histogp")
+    assert "features with a weight" in said
+    assert "most relevant" in run("inspect", "found.histogp")
+    assert "needs --optimize" in run("fit", "train.csv", "--label", "colour", "--ard", "-o", "x", code=2)
+
+
+def test_an_interrupt_of_the_search_still_writes_the_best_model(run):
+    X, y = histogp.datasets.make_bags_of_words(8000, random_state=0)
+    sparse.save_npz("many.npz", sparse.csr_matrix(X))
+    np.save("y.npy", y)
+    # A terminal, so that progress tells when the search has begun.
+    command = "fit many.npz --labels y.npy --optimize bound --kernel hik-poly -o best.histogp"
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "histogp.cli.main", *command.split()],
+        stderr=slave,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    os.close(slave)
+    shown = ""
+    while "evaluation 3" not in shown:
+        shown += os.read(master, 1000).decode()
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)[0]
+    os.close(master)
+    assert process.returncode == 0
+    assert "found in" in said
+    model = histogp.load("best.histogp")
+    path = model.optimization_path_["log_marginal_likelihood"]
+    assert model.log_marginal_likelihood_ in path
 
 
 def test_demo_writes_one_page(run, tmp_path, monkeypatch):

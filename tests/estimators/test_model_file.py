@@ -42,6 +42,10 @@ MODELS = {
         CODES,
     ),
     "regression": (HistogramGPRegressor(HistogramIntersection(Exponential(2.0)), normalize_y=True), X[:, 1]),
+    "hyperparameters found": (
+        HistogramGPClassifier(HistogramIntersection(weights="ard"), optimize="exact", random_state=0),
+        CODES,
+    ),
     "two outputs": (HistogramGPRegressor(solver="cg"), X[:, 1:3].astype(np.float32)),
 }
 
