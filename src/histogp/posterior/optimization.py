@@ -251,19 +251,20 @@ class _Search:
         return found.x
 
     def newton(self, objective: Objective, coordinates: Coordinates, start: Array, hessian: Array) -> Minimum:
-        gain = GAIN if objective is self.objective else SAMPLE_GAIN
+        is_exact = isinstance(objective, Exact)
+        gain = SAMPLE_GAIN if objective is not self.objective else EXACT_GAIN if is_exact else GAIN
         return minimize(
             lambda x: self.evaluate(objective, coordinates, x),
             start,
             coordinates.bounds,
             hessian,
-            stiffness=self.stiffness(coordinates, objective.data.operator.n_rows),
             max_evaluations=self.options.max_steps,
-            gain=EXACT_GAIN if objective is self.objective and isinstance(objective, Exact) else gain,
+            gain=gain,
+            confirm=is_exact,
         )
 
     def stiffness(self, coordinates: Coordinates, n_examples: int) -> Array:
-        """About the second derivatives of the likelihood: large for the noise, small for a transform."""
+        """A first guess of the second derivatives of the likelihood: large for the noise, small for a transform."""
         return n_examples * self.data.targets.shape[1] * np.where(coordinates.names == "noise", 1 / 4, 1 / 40)
 
     def subset(self, size: int) -> Data:

@@ -12,6 +12,7 @@ from histogp.storage import Array
 LONGEST_STEP = 1.0
 # A step may worsen the value by as much: probes leave value and derivative a little inconsistent.
 SLACK = 0.1
+DIFFERENCE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +31,9 @@ def minimize(
     bounds: Array,
     hessian: Array,
     *,
-    stiffness: Array,
     max_evaluations: int,
     gain: float,
+    confirm: bool,
 ) -> Minimum:
     """Minimise from ``start`` with a first guess of the Hessian until a step promises less than ``gain``.
 
@@ -43,20 +44,21 @@ def minimize(
     function : x (p,) to value and derivative (p,); infinite where there is none
     bounds : (p, 2)
     hessian : (p, p), positive definite
-    stiffness : (p,), what its diagonal is like near the minimum. The Hessian starts again from there if it promises
-        nothing more where this one does: far from the minimum the function can be much steeper.
+    confirm : whether to measure the Hessian before stopping, by p more evaluations: that of the path can be much too
+        large, where the function was steep far from the minimum
     """
     x = np.clip(start, *bounds.T)
     value, slope = function(x)
-    length, value_at_reset = LONGEST_STEP, np.inf
+    length, confirmed_value = LONGEST_STEP, np.inf
     for _ in range(max_evaluations - 1):
         step = _newton_step(x, slope, bounds, hessian, length)
         if -slope @ step / 2 < gain:
-            soft = np.diag(stiffness)
-            step = _newton_step(x, slope, bounds, soft, length)
-            if -slope @ step / 2 < gain or value > value_at_reset - gain:
-                return Minimum(x, value, hessian, np.isfinite(value))
-            hessian, value_at_reset = soft, value
+            if not confirm or value > confirmed_value - gain or not np.isfinite(value):
+                return Minimum(x, value, hessian, bool(np.isfinite(value)))
+            hessian, confirmed_value = _measured_hessian(function, x, slope, bounds, hessian), value
+            step = _newton_step(x, slope, bounds, hessian, LONGEST_STEP)
+            if -slope @ step / 2 < gain:
+                return Minimum(x, value, hessian, True)
         new_value, new_slope = function(x + step)
         bend = new_slope - slope
         if np.isfinite(new_value) and step @ bend > 1e-8 * np.linalg.norm(step) * np.linalg.norm(bend):
@@ -68,6 +70,21 @@ def minimize(
         else:
             length = np.abs(step).max() / 3
     return Minimum(x, value, hessian, False)
+
+
+def _measured_hessian(
+    function: Callable[[Array], tuple[float, Array]], x: Array, slope: Array, bounds: Array, known: Array
+) -> Array:
+    """From derivatives at p points nearby, made positive definite; what is ``known`` where there are none."""
+    columns = known.copy()
+    for k, unit in enumerate(np.eye(len(x))):
+        step = DIFFERENCE if x[k] + DIFFERENCE <= bounds[k, 1] else -DIFFERENCE
+        value, there = function(x + step * unit)
+        if np.isfinite(value):
+            columns[k] = (there - slope) / step
+    values, vectors = np.linalg.eigh((columns + columns.T) / 2)
+    values = np.maximum(np.abs(values), 1e-4 * np.abs(values).max() + np.finfo(float).tiny)
+    return (vectors * values) @ vectors.T
 
 
 def _newton_step(x: Array, slope: Array, bounds: Array, hessian: Array, length: float) -> Array:
