@@ -34,7 +34,7 @@ class Optimizer(BaseEstimator):
         - "gradient": likelihood and derivatives by stochastic Lanczos quadrature; first on small samples, then on
           all examples; thousands of weights by a fixed-point iteration. Up to 500 examples everything is exact.
         - "bound": the papers' method, Nelder and Mead's simplex on a lower bound of the likelihood.
-        - "exact": L-BFGS-B on the exact likelihood, in time cubic in the number of examples.
+        - "exact": the exact likelihood and its derivatives, in time cubic in the number of examples.
     parameters : "auto" or list of str, default="auto"
         What to optimise: "noise"; "scale", the common weight of all features, or "weights", if the kernel's weights
         are "ard"; and the hyperparameters of the transform, such as "transform__eta" or just "eta". "auto" is all of
@@ -136,10 +136,9 @@ def tune(
     names = None if isinstance(optimizer.parameters, str) else list(optimizer.parameters)
     if names == []:
         raise ValueError("parameters must name at least one hyperparameter to optimise.")
-    mean_square = float(np.mean(data.targets**2)) or 1.0
-    if not np.isfinite(mean_square):
+    if not np.isfinite(data.mean_square):
         raise ValueError("The squares of the targets overflow; scale them to moderate values.")
-    space = free_hyperparameters(kernel, operator.training_rows(), noise_value, mean_square, names)
+    space = free_hyperparameters(kernel, operator.training_rows(), noise_value, data.mean_square, names)
     if names is None and optimizer.method == "bound":
         space = space.only([one.name for one in space.free if one.name != "noise"])
     options = OptimizationOptions(

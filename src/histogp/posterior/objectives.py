@@ -47,6 +47,11 @@ class Data:
         return Data(self.operator.remove(others), self.noise.subset(rows), self.targets[rows])
 
     @property
+    def mean_square(self) -> float:
+        """Of the targets; one if they are all zero."""
+        return float(np.mean(self.targets**2)) or 1.0
+
+    @property
     def n_matrices(self) -> int:
         return self.targets.shape[1] if self.noise.is_per_problem else 1
 
@@ -112,9 +117,9 @@ class Estimated:
     def _evaluate(self, space: Space, theta: Array, start: tuple[Array, Array] | None) -> Likelihood:
         operator, noise = self.data.at(space, theta)
         if self._iterations == 0 and start is None:
-            n_sides = self.data.targets.shape[1] + self.n_probes * self.data.n_matrices
+            here = Data(operator, noise, self.data.targets)
             rng = np.random.default_rng(self._seed)
-            self._preconditioner = make_preconditioner(operator, noise, n_sides, self._options, rng)
+            self._preconditioner = _preconditioner(here, self.n_probes, self._options, rng)
         result = estimated_likelihood(
             operator,
             noise,
@@ -148,8 +153,7 @@ def quadrature_of(
     """An estimate, with more probes until its standard error is at most ``max_error``."""
     rng = np.random.default_rng(seed)
     n_probes = number_of_probes(data) if n_probes is None else n_probes
-    n_sides = data.targets.shape[1] + n_probes * data.n_matrices
-    preconditioner = make_preconditioner(data.operator, data.noise, n_sides, options, rng)
+    preconditioner = _preconditioner(data, n_probes, options, rng)
     batches: list[Likelihood] = []
     while True:
         batch = estimated_likelihood(
@@ -167,6 +171,14 @@ def quadrature_of(
         if max_error is None or error <= max_error or len(batches) == MOST_BATCHES:
             value = float(np.mean([batch.value for batch in batches]))
             return replace(batch, value=value, error=error)
+
+
+def _preconditioner(
+    data: Data, n_probes: int, options: SolverOptions, rng: np.random.Generator
+) -> Preconditioner | None:
+    """For targets and probes together."""
+    n_sides = data.targets.shape[1] + n_probes * data.n_matrices
+    return make_preconditioner(data.operator, data.noise, n_sides, options, rng)
 
 
 def _subspace(data: Data, seed: int) -> Subspace:

@@ -26,7 +26,7 @@ class Priors:
     def __init__(self, data: Data, width: float | None, noise: float):
         self.width = width
         self.rates: Array | float = 0.0
-        self.mean_square = max(float(np.mean(data.targets**2)), np.finfo(float).tiny)
+        self.mean_square = data.mean_square
         # The noise of an example is ``noise`` times something that does not change.
         self._noise_middle = np.log(NOISE_SHARE * self.mean_square * noise) - np.log(data.noise.diagonals()).mean()
 
