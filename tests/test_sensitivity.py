@@ -7,11 +7,11 @@ import pytest
 from leaves import test_twins
 from operators import test_sorted
 
-from histogp._numba import jit, layout, lookup, product, quantized
+from histogp._numba import jit, layout, lookup, product, quantized, reading
 
 LEAVES = [
     (module, name)
-    for module in (layout, lookup, product, quantized)
+    for module in (layout, lookup, product, quantized, reading)
     for name in dir(module)
     if getattr(module, name) in jit._leaves
 ]

@@ -336,9 +336,9 @@ def test_forged_contents_with_a_valid_checksum(content, change, message, path):
     ("change", "message"),
     [
         (set_array("table.nodes", lambda a: a[:-1]), "table.nodes"),
-        (set_entry("table.per_unit", 0, np.inf), "not finite"),
-        (set_entry("table.per_unit", 0, -1.0), "below 0"),
-        (set_entry("table.starts", 1, 0), "table is damaged"),
+        (set_entry("table.upper", 0, np.inf), "not finite"),
+        (set_entry("table.upper", 0, -1.0), "below 0"),
+        (set_entry("table.starts", 1, 0), "table are damaged"),
         (set_entry("table.starts", -1, 10**15), "table.nodes"),
     ],
 )
@@ -366,7 +366,7 @@ def test_pointers_whose_differences_overflow(pointers, content, path):
     def forge_table(_, arrays):
         arrays["table.starts"][1:-1] = pointers
 
-    refused(forge(path.read_bytes(), path, forge_table), path, "table is damaged")
+    refused(forge(path.read_bytes(), path, forge_table), path, "table are damaged")
 
 
 @pytest.mark.parametrize("name", ["objects", "regression"])

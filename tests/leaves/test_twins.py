@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from oracles import close, histograms, octave_nodes, read_grid
 
-from histogp._numba import layout, lookup, product, quantized
+from histogp._numba import layout, lookup, product, quantized, reading
 from histogp.storage import Rows, SortedColumns
 
 X = np.vstack([histograms(70, 9), np.zeros((1, 9))])
@@ -182,11 +182,11 @@ def test_read_block_and_read_one():
     unit = TOP / (2.0**OCTAVES - 1)
     per_unit = np.divide(1, unit, where=unit > 0, out=np.zeros(9))
     rows = (ROWS.indptr, ROWS.column_of, ROWS.values, per_unit, STARTS, np.diff(STARTS) - 1.0)
-    for reading, shift, blend in (("linear", 0.0, 1.0), ("nearest", 0.5, 0.0)):
+    for how, shift, blend in (("linear", 0.0, 1.0), ("nearest", 0.5, 0.0)):
         block, one = np.empty((len(X), 3)), np.empty(len(X))
-        quantized.read_block(*rows, TABLE, 5, shift, blend, 0, len(X), np.empty(3), block)
-        quantized.read_one(*rows, TABLE[:, 1].copy(), 5, shift, blend, 0, len(X), one)
+        reading.read_block(*rows, TABLE, 5, shift, blend, 0, len(X), np.empty(3), block)
+        reading.read_one(*rows, TABLE[:, 1].copy(), 5, shift, blend, 0, len(X), one)
         filled = np.flatnonzero(X.any(axis=0))
-        expected = sum(read_grid(X[:, d], GRIDS[d], TABLES[d], reading) for d in filled)
+        expected = sum(read_grid(X[:, d], GRIDS[d], TABLES[d], how) for d in filled)
         close(block, expected, rtol=1e-13)
         close(one, expected[:, 1], rtol=1e-13)

@@ -178,8 +178,8 @@ class OperatorSuite:
         rng = np.random.default_rng(11)
         even, skewed, alpha = rng.random((2000, 1)), rng.random((2000, 1)) ** 12, rng.standard_normal((2000, 1))
         operator = self.make(skewed, HistogramIntersection())
-        few = self.make(even, HistogramIntersection()).grid_table(alpha, Grid(50)).starts[-1]
-        assert operator.grid_table(alpha, Grid(50)).starts[-1] > 2 * few
+        few = self.make(even, HistogramIntersection()).grid_table(alpha, Grid(50)).layout.starts[-1]
+        assert operator.grid_table(alpha, Grid(50)).layout.starts[-1] > 2 * few
         exact = kernel_matrix(skewed, skewed, HistogramIntersection()) @ alpha
         adaptive, uniform = (
             np.abs(operator.grid_table(alpha, Grid(50, uniform=uniform)).evaluate(Rows.from_array(skewed)) - exact)
@@ -312,7 +312,7 @@ class OperatorSuite:
 def nodes_of(X, kernel, d, table, upper=None):
     """The nodes of dimension d as heights, (q + 1,)."""
     top = heights(dense(X) if upper is None else upper[None], kernel)[:, d].max(initial=0)
-    return top * octave_nodes(table.n_bins, (table.starts[d + 1] - table.starts[d] - 1) // table.n_bins)
+    return top * octave_nodes(table.layout.n_bins, table.layout.octaves[d])
 
 
 def contributions(X, kernel, alpha, d, at):

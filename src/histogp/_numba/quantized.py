@@ -1,8 +1,8 @@
 """Tables of ``f(x) = sum_i min(h_i, x) alpha_i`` on a grid, one column of the data after the other.
 
 Column d has its nodes in the rows ``starts[d]..starts[d + 1]`` of the table. The table ends with one row more,
-so that the node after any other may be read. Places are those of the nodes, (starts[D],), ascending from 0
-within a column.
+so that the node after any other may be read (see `reading`). Places are those of the nodes, (starts[D],),
+ascending from 0 within a column.
 """
 
 from __future__ import annotations
@@ -10,14 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from histogp._numba.jit import leaf
-from histogp._numba.memory import prefetch
-
-# float64 as integers: between two powers of two they are linear in the number.
-_BITS_OF_ONE = int(np.float64(1).view(np.int64))
-_PER_OCTAVE = 2.0**-52
-# Places that are found before they are read, so that the reads do not wait for each other; they must fit into the
-# fastest cache.
-_AT_ONCE = 32
 
 
 @leaf
@@ -154,66 +146,31 @@ def extreme_errors(indptr, row_of, heights, alpha, starts, places, nodes, first,
 
 
 @leaf
-def read_block(indptr, column_of, values, per_unit, starts, ends, nodes, n_bins, shift, blend, first, last, total, out):
-    """Add up the table over the non-zeros of the rows ``first..last``, several problems at once.
+def smooth_nodes(indptr, row_of, heights, noise, starts, places, first, last, out):
+    """Write the variance of Brownian motion at the nodes, given noisy observations of it at the heights of a column.
 
-    With ``v = 1 + per_unit x`` between the powers of two ``2^l`` and ``2^(l + 1)``, the value x lies at
-    ``t = n_bins (l + v / 2^l - 1)`` on the grid of its column, if that is so long. It is read as
-    ``(1 - s) node_k + s node_(k + 1)`` with ``k = floor(t + shift)``, ``s = blend (t - k)``: shift 0 and
-    blend 1 interpolate, shift 1/2 and blend 0 take the nearest node.
-    per_unit (D,); starts (D + 1,); ends (D,), the number of the last node of each column, as a float64; nodes
-    (starts[D] + 1, M); total (M,) is scratch; out (n, M).
+    One filter upwards and one downwards: the variance given the observations below, then the precision that those
+    above add. noise (N,), the variance of each; out (starts[D] + 1,).
     """
-    # Unsigned numbers throughout: Numba would test signed ones for indices below zero.
-    one, at_once, width = np.uint64(1), np.uint64(_AT_ONCE), np.uint64(nodes.shape[1])
-    per_bit = _PER_OCTAVE * n_bins
-    node_of = np.empty(at_once, np.int64)
-    share_of = np.empty(at_once)
-    for i in range(np.uint64(first), np.uint64(last)):
-        total[:] = 0
-        begin, end = np.uint64(indptr[i]), np.uint64(indptr[i + one])
-        while begin < end:
-            count = min(end - begin, at_once)
-            for e in range(count):
-                column = np.uint64(column_of[begin + e])
-                bits = np.float64(1 + values[begin + e] * per_unit[column]).view(np.int64)
-                t = max(min((bits - _BITS_OF_ONE) * per_bit, ends[column]), 0.0)
-                k = np.floor(t + shift)
-                share_of[e] = blend * (t - k)
-                node_of[e] = starts[column] + np.int64(k)
-                prefetch(nodes, node_of[e])
-                prefetch(nodes, node_of[e] + 1)
-            for e in range(count):
-                node, s = np.uint64(node_of[e]), share_of[e]
-                below, above = nodes[node], nodes[node + one]
-                for m in range(width):
-                    total[m] += (1 - s) * below[m] + s * above[m]
-            begin += count
-        for m in range(width):
-            out[i, m] = total[m]
-
-
-@leaf
-def read_one(indptr, column_of, values, per_unit, starts, ends, nodes, n_bins, shift, blend, first, last, out):
-    """Like `read_block` for a single problem, twice as fast there; nodes (starts[D] + 1,), out (n,)."""
-    one, at_once = np.uint64(1), np.uint64(_AT_ONCE)
-    per_bit = _PER_OCTAVE * n_bins
-    node_of = np.empty(at_once, np.int64)
-    share_of = np.empty(at_once)
-    for i in range(np.uint64(first), np.uint64(last)):
-        total = 0.0
-        begin, end = np.uint64(indptr[i]), np.uint64(indptr[i + one])
-        while begin < end:
-            count = min(end - begin, at_once)
-            for e in range(count):
-                column = np.uint64(column_of[begin + e])
-                bits = np.float64(1 + values[begin + e] * per_unit[column]).view(np.int64)
-                t = max(min((bits - _BITS_OF_ONE) * per_bit, ends[column]), 0.0)
-                k = np.floor(t + shift)
-                share_of[e] = blend * (t - k)
-                node_of[e] = starts[column] + np.int64(k)
-            for e in range(count):
-                node, s = np.uint64(node_of[e]), share_of[e]
-                total += (1 - s) * nodes[node] + s * nodes[node + one]
-            begin += count
-        out[i] = total
+    for column in range(first, last):
+        begin, end = indptr[column], indptr[column + 1]
+        variance, place = 0.0, 0.0
+        e = begin
+        for k in range(starts[column], starts[column + 1]):
+            while e < end and heights[e] <= places[k]:
+                variance += heights[e] - place
+                place = heights[e]
+                s = noise[row_of[e]]
+                variance *= s / (variance + s)
+                e += 1
+            out[k] = variance + places[k] - place
+        precision, place = 0.0, 0.0
+        e = end - 1
+        for k in range(starts[column + 1] - 1, starts[column] - 1, -1):
+            while e >= begin and heights[e] > places[k]:
+                precision /= 1 + precision * (place - heights[e])
+                precision += 1 / noise[row_of[e]]
+                place = heights[e]
+                e -= 1
+            above = precision / (1 + precision * (place - places[k]))
+            out[k] /= 1 + out[k] * above

@@ -13,6 +13,7 @@ from histogp.container import ModelFileError
 from histogp.estimators.encoding import Reader, Writer, integer
 from histogp.estimators.validation import number_of_threads
 from histogp.kernels import HistogramIntersection, resolve
+from histogp.operators.grid import GridLayout
 from histogp.operators.quantized import QuantizedTable
 from histogp.operators.sorted import SortedOperator
 from histogp.posterior.fit import Posterior
@@ -21,7 +22,8 @@ from histogp.solvers.noise import Noise
 from histogp.storage import Array, SortedColumns
 
 FORMAT = 1
-_TABLE = ("per_unit", "starts", "nodes", "errors", "linear_bounds", "linear_worst")
+_LAYOUT = ("upper", "starts")
+_TABLE = ("nodes", "errors", "linear_bounds", "linear_worst")
 _NORMS = ("weight_norms", "weight_bounds")
 _SMALLEST = float(np.nextafter(0, 1))
 _KEYS = {
@@ -220,17 +222,18 @@ def _read_training(estimator: Any, kernel: Any, reader: Reader, indptr: Array, n
 
 
 def _table_arrays(quantized: QuantizedMean) -> dict[str, Any]:
-    arrays = {f"table.{name}": getattr(quantized.table, name) for name in _TABLE}
-    return arrays | {f"table.{name}": getattr(quantized, name) for name in _NORMS}
+    table = quantized.table
+    sources = ((table.layout, _LAYOUT), (table, _TABLE), (quantized, _NORMS))
+    return {f"table.{name}": getattr(source, name) for source, names in sources for name in names}
 
 
 def _read_table(estimator: Any, kernel: Any, reader: Reader, starts: Array, n_problems: int) -> PredictOnly:
     n_features, grid = estimator.n_features_in_, estimator._grid()
-    if starts[0] != 0 or not np.all(starts[1:] > starts[:-1]):
-        raise ModelFileError("its table is damaged.")
+    upper = reader.array("table.upper", np.float64, (n_features,), lowest=0)
+    layout = GridLayout.checked(kernel, int(grid.n_bins), upper, starts)
     shapes = {
-        "nodes": (int(starts[-1]) + 1, n_problems),
-        **dict.fromkeys(("per_unit", "errors"), (n_features,)),
+        "nodes": (layout.n_nodes, n_problems),
+        "errors": (n_features,),
         **dict.fromkeys(("linear_bounds", "linear_worst", *_NORMS), (n_problems,)),
     }
     arrays = {
@@ -238,4 +241,4 @@ def _read_table(estimator: Any, kernel: Any, reader: Reader, starts: Array, n_pr
         for name, shape in shapes.items()
     }
     norms = {name: arrays.pop(name) for name in _NORMS}
-    return PredictOnly(QuantizedMean(QuantizedTable(kernel, int(grid.n_bins), starts=starts, **arrays), grid, **norms))
+    return PredictOnly(QuantizedMean(QuantizedTable(layout, **arrays), grid, **norms))

@@ -41,6 +41,11 @@ class GridTable(Protocol):
     """A predictor on a grid. Its fields bound its error; see the implementation."""
 
     @property
+    def layout(self) -> Layout:
+        """Its nodes."""
+        ...
+
+    @property
     def errors(self) -> Array:
         """The largest distance between a height, up to that of the training data, and its nearest node, (D,)."""
         ...
@@ -57,6 +62,27 @@ class GridTable(Protocol):
 
     def evaluate(self, rows: Rows, n_threads: int = 1, reading: Reading = "linear") -> Array:
         """Values (n, M) for n test rows, interpolated between two nodes or read at the nearest."""
+        ...
+
+
+class Layout(Protocol):
+    """Nodes in every dimension, for tables with a row for each."""
+
+    @property
+    def n_nodes(self) -> int:
+        """Rows of a table."""
+        ...
+
+    def read(self, nodes: Array, rows: Rows, n_threads: int = 1, how: Reading = "linear") -> Array:
+        """The tabulated functions for n test rows, (n, M); nodes (n_nodes, M)."""
+        ...
+
+    def subtract_lower(self, nodes: Array, rows: Rows, n_threads: int = 1) -> Array:
+        """``K(x, x)`` minus a function read at the next node below, (n,); nodes (n_nodes,), single precision."""
+        ...
+
+    def gaps(self, rows: Rows, n_threads: int = 1) -> Array:
+        """The prior variance that is left at a test row when its function is known at the nodes, (n,)."""
         ...
 
 
@@ -169,6 +195,30 @@ class KernelOperator(ABC):
     @abstractmethod
     def prior_draws(self, rng: Any, n_draws: int) -> Array:
         """Draws from N(0, K), (N, n_draws); all randomness comes from ``rng.standard_normal``."""
+
+    @abstractmethod
+    def layout(self, grid: Grid) -> Layout:
+        """The nodes of a grid, on which the following four tabulate sums of functions of one dimension each."""
+
+    @abstractmethod
+    def tabulate(self, layout: Any, alpha: Array) -> Array:
+        """``x -> k(x)^T alpha`` at the nodes, (n_nodes, M) in single precision."""
+
+    @abstractmethod
+    def tabulate_norm(self, layout: Any) -> Array:
+        """The function of `norm_table` at the nodes, (n_nodes,)."""
+
+    @abstractmethod
+    def tabulate_smoothed(self, layout: Any, noise: Array) -> Array:
+        """``x -> sum_d Var(f_d(x_d) | y_d)`` at the nodes, (n_nodes,).
+
+        The prior of ``f_d`` has the covariance K_d, and ``y_d`` are observations of it alone at the training rows,
+        with noise of the variances (N,). That is the posterior variance if all other dimensions were known.
+        """
+
+    @abstractmethod
+    def tabulate_draws(self, layout: Any, rng: Any, n_draws: int) -> tuple[Array, Array]:
+        """Functions drawn from the prior: at the training rows, (N, n_draws), and at the nodes, (n_nodes, n_draws)."""
 
     @abstractmethod
     def split(self, n_parts: int) -> Sequence[KernelOperator]:

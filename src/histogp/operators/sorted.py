@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from histogp import threads
-from histogp._numba import product
+from histogp._numba import product, quantized
 from histogp.intersection import intersections
 from histogp.kernels import ResolvedKernel
 from histogp.operators.base import Grid, KernelOperator, Precision
+from histogp.operators.grid import GridLayout
 from histogp.operators.lookup import LookupTable
 from histogp.operators.quantized import QuantizedTable
 from histogp.storage import Array, Rows, SortedColumns, plain
@@ -201,15 +202,53 @@ class SortedOperator(KernelOperator):
         return LookupTable(self.data, self.heights**2, ones, lambda rows: self.kernel.heights(rows) ** 2)
 
     def prior_draws(self, rng: Any, n_draws: int) -> Array:
-        # min(s, t) is the covariance of Brownian motion: in each column a draw is a walk over the
-        # sorted heights whose steps have the variance h_k - h_{k-1}.
         data = self.data
         out = np.zeros((self.n_rows, n_draws))
         for column in np.flatnonzero(data.counts):
-            begin, end = data.indptr[column : column + 2]
-            steps = np.sqrt(np.diff(self.heights[begin:end], prepend=0.0))
-            walk = np.cumsum(steps[:, None] * rng.standard_normal((end - begin, n_draws)), axis=0)
-            out[data.row_of[begin:end]] += walk
+            inside = slice(*data.indptr[column : column + 2])
+            out[data.row_of[inside]] += _walk(self.heights[inside], rng, n_draws)
+        return out
+
+    def layout(self, grid: Grid) -> GridLayout:
+        return GridLayout.build(self.data, self.heights, np.ones(self.n_rows), self.kernel, grid, self.n_threads)
+
+    def tabulate(self, layout: GridLayout, alpha: Array) -> Array:
+        alpha = plain(alpha, np.float32)
+        out = np.zeros((layout.n_nodes, alpha.shape[1]), np.float32)
+        return self._sweep(quantized.fill_nodes, self.heights, alpha, layout, layout.places(), out)
+
+    def tabulate_norm(self, layout: GridLayout) -> Array:
+        out = np.zeros((layout.n_nodes, 1))
+        ones = np.ones((self.n_rows, 1))
+        return self._sweep(quantized.fill_nodes, self.heights**2, ones, layout, layout.places() ** 2, out)[:, 0]
+
+    def tabulate_smoothed(self, layout: GridLayout, noise: Array) -> Array:
+        out = np.zeros(layout.n_nodes)
+        return self._sweep(quantized.smooth_nodes, self.heights, plain(noise), layout, layout.places(), out)
+
+    def tabulate_draws(self, layout: GridLayout, rng: Any, n_draws: int) -> tuple[Array, Array]:
+        data, places = self.data, layout.places()
+        at_rows = np.zeros((self.n_rows, n_draws))
+        at_nodes = np.zeros((layout.n_nodes, n_draws))
+        for column in np.flatnonzero(data.counts):
+            inside, nodes = slice(*data.indptr[column : column + 2]), slice(*layout.starts[column : column + 2])
+            heights = np.concatenate([self.heights[inside], places[nodes]])
+            order = np.argsort(heights, kind="stable")
+            walk = np.empty((len(order), n_draws))
+            walk[order] = _walk(heights[order], rng, n_draws)
+            n = inside.stop - inside.start
+            at_rows[data.row_of[inside]] += walk[:n]
+            at_nodes[nodes] = walk[n:]
+        return at_rows, at_nodes
+
+    def _sweep(self, leaf: Any, heights: Array, of_rows: Array, layout: GridLayout, places: Array, out: Array) -> Array:
+        data = self.data
+        threads.run(
+            lambda first, last: leaf(
+                data.indptr, data.row_of, heights, of_rows, layout.starts, places, first, last, out
+            ),
+            data.parts(self.n_threads, work_per_nonzero=2 + (of_rows.shape[1] // 8 if of_rows.ndim > 1 else 0)),
+        )
         return out
 
     def split(self, n_parts: int) -> list[SortedOperator]:
@@ -240,6 +279,15 @@ class SortedOperator(KernelOperator):
             if name not in self._derived:
                 self._derived[name] = make()
             return self._derived[name]
+
+
+def _walk(heights: Array, rng: Any, n_draws: int) -> Array:
+    """Draws from a Gaussian with the covariance ``min(h_j, h_k)``, heights ascending: (n, n_draws).
+
+    That is Brownian motion: the steps are independent and have the variance ``h_k - h_(k-1)``.
+    """
+    steps = np.sqrt(np.diff(heights, prepend=0.0))
+    return np.cumsum(steps[:, None] * rng.standard_normal((len(heights), n_draws)), axis=0)
 
 
 def _take(rows: Rows, index: Array) -> Rows:
