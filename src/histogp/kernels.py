@@ -246,6 +246,12 @@ class ResolvedKernel:
         """The same kernel with other values."""
         return ResolvedKernel(self.transform, hyperparameters, weights)
 
+    def scaled(self, factor: float, n_features: int) -> ResolvedKernel:
+        """The kernel times a number."""
+        return self.replace(
+            np.full(n_features, factor) if self.weights is None else factor * self.weights, self.hyperparameters
+        )
+
     def select(self, first: int, last: int) -> ResolvedKernel:
         """The kernel of the dimensions ``first..last`` alone."""
         hyperparameters = {

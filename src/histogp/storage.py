@@ -134,6 +134,14 @@ class Rows(_Compressed):
         """Compressed columns: indptr (D + 1,), row_of and values (nnz,), in the order of the rows."""
         return _transpose(self.indptr, self.column_of, self.values, self.n_columns, n_threads)
 
+    def take(self, index: Any) -> Rows:
+        """The rows with these numbers, in this order."""
+        index = np.asarray(index, int)
+        counts = self.counts[index]
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        entries = np.arange(indptr[-1]) + np.repeat(self.indptr[:-1][index] - indptr[:-1], counts)
+        return Rows(indptr, self.column_of[entries], self.values[entries], self.n_columns)
+
     def block(self, begin: int, end: int) -> Rows:
         """The rows ``begin..end`` without copying the non-zeros."""
         inside = slice(self.indptr[begin], self.indptr[end])

@@ -116,11 +116,12 @@ def subtract_lower(indptr, column_of, values, weights, per_unit, starts, ends, n
 
 
 @leaf
-def add_gaps(indptr, column_of, values, weights, per_unit, starts, ends, places, n_bins, first, last, out):
-    """Write the variance of Brownian motion that is known at the nodes, summed over the columns.
+def add_gaps(indptr, column_of, values, weights, per_unit, starts, ends, places, spreads, n_bins, first, last, out):
+    """Write what interpolation loses of a variance, summed over the columns.
 
-    With ``h = w_d x_d`` between the nodes a and b that is ``(h - a) (b - h) / (b - a)``, beyond the last one
-    ``h - a``. weights (D,); places (starts[D] + 1,) of the nodes in units of h; out (n,).
+    With ``h = w_d x_d`` between the nodes a and b that is ``s (1 - s)`` times the spread of the bin, for
+    ``s = (h - a) / (b - a)``; beyond the last node it is ``h - a``. weights (D,); places of the nodes in units of h and
+    spreads of the bins after them, (starts[D] + 1,); out (n,).
     """
     one = np.uint64(1)
     per_bit = _PER_OCTAVE * n_bins
@@ -128,12 +129,11 @@ def add_gaps(indptr, column_of, values, weights, per_unit, starts, ends, places,
         total = 0.0
         for e in range(np.uint64(indptr[i]), np.uint64(indptr[i + one])):
             column = np.uint64(column_of[e])
-            t = np.floor(_position(values[e], per_unit[column], per_bit, ends[column]))
-            node = np.uint64(starts[column] + np.int64(t))
-            below, above = places[node], places[node + one]
-            h = weights[column] * values[e]
-            if t >= ends[column]:
-                total += max(h - below, 0.0)
-            elif above > below:
-                total += max((h - below) * (above - h) / (above - below), 0.0)
+            t = _position(values[e], per_unit[column], per_bit, ends[column])
+            k = np.floor(t)
+            node = np.uint64(starts[column] + np.int64(k))
+            if k < ends[column]:
+                total += (t - k) * (1 - t + k) * spreads[node]
+            else:
+                total += max(weights[column] * values[e] - places[node], 0.0)
         out[i] = total

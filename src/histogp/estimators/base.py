@@ -20,8 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 from histogp._numba.jit import announce_compilation
 from histogp.estimators import model_file
 from histogp.estimators.encoding import Reader, Writer
-from histogp.estimators.evidence import EvidenceMixin, described
+from histogp.estimators.evidence import described
 from histogp.estimators.optimizer import Optimizer, tune
+from histogp.estimators.uncertainty import UncertaintyMixin
 from histogp.estimators.validation import number_of_threads, validate_features
 from histogp.kernels import HistogramIntersection, as_kernel, per_dimension, resolve
 from histogp.operators.base import Grid
@@ -33,10 +34,10 @@ from histogp.solvers.noise import Noise
 from histogp.solvers.solution import Solution
 from histogp.storage import Array, Rows
 
-PREDICTION_PARAMETERS = ("prediction", "n_bins", "interpolation", "value_range")
+PREDICTION_PARAMETERS = ("prediction", "n_bins", "interpolation", "value_range", "probability")
 
 
-class HistogramGP(EvidenceMixin, CallbackSupportMixin, BaseEstimator):
+class HistogramGP(UncertaintyMixin, CallbackSupportMixin, BaseEstimator):
     """Base of the estimators; see `HistogramGPClassifier` and `HistogramGPRegressor`."""
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
@@ -107,7 +108,8 @@ class HistogramGP(EvidenceMixin, CallbackSupportMixin, BaseEstimator):
         n_threads = number_of_threads(self.n_jobs)
         kernel = as_kernel(self.kernel)
         operator = build_operator(X, resolve(kernel, X.shape[1]), n_threads)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        rng = np.random.default_rng(seed)
         options = self._solver_options()
         self._say(f"{operator.n_rows} rows, {operator.n_columns} features, {targets.shape[1]} problems sorted")
 
@@ -121,7 +123,7 @@ class HistogramGP(EvidenceMixin, CallbackSupportMixin, BaseEstimator):
         operator, noise, kernel = tuned.operator, tuned.noise, tuned.kernel
 
         def state(alpha: Array, residual: float) -> dict[str, Any]:
-            posterior = Posterior(operator, noise, alpha, targets, residual)
+            posterior = Posterior(operator, noise, alpha, targets, residual, seed)
             return {**attributes, "kernel_": kernel, "_posterior": posterior}
 
         def after_iteration(iteration: int, residuals: Array, present: Callable[[], Array]) -> bool:
@@ -137,7 +139,7 @@ class HistogramGP(EvidenceMixin, CallbackSupportMixin, BaseEstimator):
             )
 
         posterior, solution = fit_posterior(
-            operator, noise, targets, options, rng, start=tuned.alpha, callback=after_iteration
+            operator, noise, targets, options, rng, seed=seed, start=tuned.alpha, callback=after_iteration
         )
         operator.release()
         self._say(f"solved: {solution.n_iterations} iterations, preconditioner rank {solution.rank}")
@@ -256,17 +258,20 @@ class HistogramGP(EvidenceMixin, CallbackSupportMixin, BaseEstimator):
         check_is_fitted(self)
         announce_compilation()
         X = validate_features(self, X, reset=False)
+        return self._mean_of(Rows.from_array(X, number_of_threads(self.n_jobs))), X.dtype
+
+    def _mean_of(self, rows: Rows) -> Array:
         n_threads = number_of_threads(self.n_jobs)
-        rows = Rows.from_array(X, n_threads)
         self._check_prediction()
         if self.prediction == "exact":
-            return self._posterior.mean(rows, n_threads), X.dtype
-        return self._posterior.quantized(self._grid()).mean(rows, self.interpolation, n_threads), X.dtype
+            return self._posterior.mean(rows, n_threads)
+        return self._posterior.quantized(self._grid()).mean(rows, self.interpolation, n_threads)
 
     def _check_prediction(self) -> None:
         """The parameters of prediction may change after `fit`, which has checked them as they were then."""
-        constraints = {name: self._parameter_constraints[name] for name in PREDICTION_PARAMETERS}
-        parameters = {name: getattr(self, name) for name in PREDICTION_PARAMETERS}
+        names = [name for name in PREDICTION_PARAMETERS if name in self._parameter_constraints]
+        constraints = {name: self._parameter_constraints[name] for name in names}
+        parameters = {name: getattr(self, name) for name in names}
         validate_parameter_constraints(constraints, parameters, caller_name=type(self).__name__)
 
     def _grid(self) -> Grid:

@@ -10,11 +10,13 @@ from sklearn.callback import with_callbacks
 from sklearn.utils import compute_class_weight
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 from histogp.container import ModelFileError
 from histogp.estimators.base import HistogramGP
 from histogp.estimators.encoding import Reader, Writer
-from histogp.estimators.validation import validate_features, validate_weights
+from histogp.estimators.validation import number_of_threads, validate_features, validate_weights
+from histogp.posterior.probability import probabilities
 from histogp.solvers.noise import Noise
 from histogp.storage import Array
 
@@ -41,6 +43,11 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         its class. "balanced-ovr" is the papers' label-dependent noise: in each one-vs-rest problem
         ``2 noise n_pos / n`` for the positive and ``2 noise n_neg / n`` for the negative examples,
         counted with their sample weights.
+    probability : {"temperature", "dirichlet"}, default="temperature"
+        How `predict_proba` comes to probabilities; counts when predicting. "temperature" is a softmax of the scores
+        times a factor, fitted to leave-one-out predictions of training examples. "dirichlet" is regression on the
+        logarithms of Dirichlet variables (Milios et al., 2018), a second model with its own noise, so that its most
+        probable class may be another one than that of `predict`.
     solver : {"auto", "cg", "cholesky"}, default="auto"
         "auto" factorises densely up to about 2,000 examples and iterates above.
     tol : float, default=1e-2
@@ -114,6 +121,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **HistogramGP._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced", "balanced-ovr"}), None],
+        "probability": [StrOptions({"temperature", "dirichlet"})],
     }
 
     def __init__(
@@ -123,6 +131,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         noise: float = 0.1,
         optimize: Any = None,
         class_weight: Any = None,
+        probability: str = "temperature",
         solver: str = "auto",
         tol: float = 1e-2,
         max_iter: int = 1000,
@@ -139,6 +148,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         self.noise = noise
         self.optimize = optimize
         self.class_weight = class_weight
+        self.probability = probability
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -195,6 +205,45 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     def predict(self, X: Any) -> Array:
         """The class with the largest posterior mean for each row of X, (n,)."""
         return self._labels(self.decision_function(X))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Calibrated probabilities of the classes, (n, n_classes); each row sums to one.
+
+        With ``probability="temperature"`` they have the order of `decision_function`. What is needed is prepared when
+        it is first asked for.
+        """
+        if self.probability == "temperature":
+            means, _ = self._mean(X)
+            return probabilities(means, self._posterior.temperature(self._solver_options()))
+        check_is_fitted(self)
+        self._check_prediction()
+        posterior = self._posterior_with_training()
+        return posterior.dirichlet(self._solver_options()).probabilities(
+            self._test_rows(X), number_of_threads(self.n_jobs)
+        )
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """The logarithms of `predict_proba`."""
+        return np.log(self.predict_proba(X))
+
+    def novelty(self, X: Any, method: str = "auto") -> Array:
+        """How little the training examples tell about each row of X, (n,): 0 all of it, 1 nothing.
+
+        That is the variance of the latent function, as a share of what it would be without training examples. The
+        labels do not matter.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        method : str, default="auto"
+            One of `predict_variance`; "auto" is "precise" up to 2,000 training examples and "calibrated" above.
+        """
+        check_is_fitted(self)
+        method = self._quick_method() if method == "auto" else method
+        options = self._variance_options(method)
+        rows = self._test_rows(X)
+        prior = self._posterior.prior_variance(rows)
+        return self._latent_variance(rows, method, options) / np.where(prior > 0, prior, 1.0)
 
     def _has_one_output(self) -> bool:
         return len(self.classes_) == 2

@@ -17,7 +17,7 @@ from histogp.estimators.validation import number_of_threads
 from histogp.kernels import HistogramIntersection, as_kernel, resolve
 from histogp.posterior.fit import Posterior, fit_posterior
 from histogp.posterior.optimization import Row
-from histogp.posterior.quantized import PredictOnly
+from histogp.posterior.predict_only import PredictOnly
 from histogp.solvers.solve import SolverOptions
 
 
@@ -111,10 +111,10 @@ class EvidenceMixin:
         """A copy with another kernel and noise, solved for the same examples."""
         before = self._posterior_with_training()
         operator = before.operator.with_kernel(resolve(kernel, self.n_features_in_))
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        posterior, _ = fit_posterior(
-            operator, before.noise.scaled(noise / self.noise_), before.targets, self._solver_options(), rng
-        )
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        rng = np.random.default_rng(seed)
+        scaled = before.noise.scaled(noise / self.noise_)
+        posterior, _ = fit_posterior(operator, scaled, before.targets, self._solver_options(), rng, seed=seed)
         other = copy.copy(self)
         other.kernel_, other.noise_ = kernel, noise
         other._install(posterior)  # type: ignore[attr-defined]

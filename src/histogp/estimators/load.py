@@ -8,9 +8,10 @@ from histogp import container
 from histogp.container import ModelFileError
 from histogp.estimators.classifier import HistogramGPClassifier
 from histogp.estimators.model_file import restore
+from histogp.estimators.one_class import HistogramGPOneClass
 from histogp.estimators.regressor import HistogramGPRegressor
 
-CLASSES = {cls.__name__: cls for cls in (HistogramGPClassifier, HistogramGPRegressor)}
+CLASSES = {cls.__name__: cls for cls in (HistogramGPClassifier, HistogramGPRegressor, HistogramGPOneClass)}
 
 
 def load(path: Any) -> Any:
@@ -25,7 +26,7 @@ def load(path: Any) -> Any:
 
     Returns
     -------
-    estimator : HistogramGPClassifier or HistogramGPRegressor
+    estimator : HistogramGPClassifier, HistogramGPRegressor or HistogramGPOneClass
 
     Raises
     ------

@@ -17,7 +17,8 @@ from histogp.operators.grid import GridLayout
 from histogp.operators.quantized import QuantizedTable
 from histogp.operators.sorted import SortedOperator
 from histogp.posterior.fit import Posterior
-from histogp.posterior.quantized import PredictOnly, QuantizedMean
+from histogp.posterior.predict_only import PredictOnly
+from histogp.posterior.quantized import QuantizedMean
 from histogp.solvers.noise import Noise
 from histogp.storage import Array, SortedColumns
 

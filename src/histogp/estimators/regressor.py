@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.callback import with_callbacks
+from sklearn.utils import check_random_state
 
 from histogp.container import ModelFileError
 from histogp.estimators.base import HistogramGP
@@ -179,10 +181,72 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
             self._fit(X, y, weights, Noise(self.noise / weights), targets, attributes)
         return self
 
-    def predict(self, X: Any) -> Array:
-        """Posterior means for each row of X: (n,) or (n, n_outputs)."""
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Posterior means for each row of X, and how sure they are.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        return_std : bool, default=False
+            Whether to return standard deviations of an observation at each row, that is with the noise: the square
+            root of ``predict_variance(X)``.
+        return_cov : bool, default=False
+            Whether to return the covariance of observations at all rows, with the noise on its diagonal.
+
+        Returns
+        -------
+        y_mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        y_std : ndarray of the same shape, if ``return_std``
+        y_cov : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_outputs), if ``return_cov``
+        """
+        if return_std and return_cov:
+            raise ValueError("Give return_std or return_cov, not both: variances are the diagonal of the covariance.")
         means, dtype = self._mean(X)
-        return self._labels(means).astype(np.result_type(dtype, self._target_dtype), copy=False)
+        dtype = np.result_type(dtype, self._target_dtype)
+        mean = self._labels(means).astype(dtype, copy=False)
+        if return_std:
+            return mean, np.sqrt(self.predict_variance(X)).astype(dtype, copy=False)
+        if return_cov:
+            return mean, self._covariance(X, include_noise=True).astype(dtype, copy=False)
+        return mean
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, include_noise: bool = True) -> Array:
+        """Draw targets from the posterior, jointly for all rows of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_features)
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=0
+        include_noise : bool, default=True
+            Whether to draw observations rather than functions.
+
+        Returns
+        -------
+        y_samples : ndarray of shape (n_rows, n_samples) or (n_rows, n_outputs, n_samples)
+        """
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples must be a whole number above 0; got {n_samples!r}.")
+        mean = np.asarray(self.predict(X), np.float64)
+        covariance = self._latent_covariance(X)
+        if include_noise:
+            covariance[np.diag_indices_from(covariance)] += self.noise_
+        values, vectors = np.linalg.eigh(covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        shape = (*mean.shape, int(n_samples))
+        normals = check_random_state(random_state).standard_normal((len(mean), int(np.prod(shape[1:]))))
+        deviations = (root @ normals).reshape(shape)
+        return mean[..., None] + deviations * np.asarray(self._scale)[..., None]
+
+    def _covariance(self, X: Any, include_noise: bool) -> Array:
+        covariance = self._latent_covariance(X)
+        covariance[np.diag_indices_from(covariance)] += self.noise_ if include_noise else 0.0
+        return covariance * self._scale**2 if self._single_output else covariance[:, :, None] * self._scale**2
+
+    def _latent_covariance(self, X: Any) -> Array:
+        """Of the latent function at all rows of X, for targets in the unit of learning."""
+        variances = self._posterior_with_training().variances
+        return variances.covariance(self._test_rows(X), self._variance_options(), self._solver_options())
 
     def _has_one_output(self) -> bool:
         return self._single_output

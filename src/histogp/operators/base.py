@@ -69,6 +69,11 @@ class Layout(Protocol):
     """Nodes in every dimension, for tables with a row for each."""
 
     @property
+    def kernel(self) -> ResolvedKernel:
+        """The hyperparameters."""
+        ...
+
+    @property
     def n_nodes(self) -> int:
         """Rows of a table."""
         ...
@@ -81,8 +86,12 @@ class Layout(Protocol):
         """``K(x, x)`` minus a function read at the next node below, (n,); nodes (n_nodes,), single precision."""
         ...
 
-    def gaps(self, rows: Rows, n_threads: int = 1) -> Array:
-        """The prior variance that is left at a test row when its function is known at the nodes, (n,)."""
+    def gaps(self, spreads: Array | None, rows: Rows, n_threads: int = 1) -> Array:
+        """The variance that interpolation loses at a test row, (n,).
+
+        ``spreads`` (n_nodes,) are the variances of the differences between the ends of the bins, None for zero; beyond
+        the last nodes the variance of the prior is added.
+        """
         ...
 
 
@@ -150,6 +159,10 @@ class KernelOperator(ABC):
     @abstractmethod
     def cross_diagonal(self, rows: Rows) -> Array:
         """``K(x, x)`` for each test row, (n,)."""
+
+    @abstractmethod
+    def cross_matrix(self, rows: Rows) -> Array:
+        """``K(x, x')`` for all pairs of test rows, (n, n)."""
 
     @abstractmethod
     def with_kernel(self, kernel: ResolvedKernel) -> KernelOperator:

@@ -96,19 +96,23 @@ class GridLayout:
 
     def subtract_lower(self, nodes: Array, rows: Rows, n_threads: int = 1) -> Array:
         """``K(x, x) - sum_d f_d`` at the next node below, (n,); nodes (n_nodes,) in single precision."""
-        return self._with_weights(reading.subtract_lower, nodes, rows, n_threads)
+        return self._with_weights(reading.subtract_lower, (nodes, self.n_bins), rows, n_threads)
 
-    def gaps(self, rows: Rows, n_threads: int = 1) -> Array:
-        """The variance that is left of the prior at a test row when its functions are known at the nodes, (n,)."""
-        return self._with_weights(reading.add_gaps, self.places(), rows, n_threads)
+    def gaps(self, spreads: Array | None, rows: Rows, n_threads: int = 1) -> Array:
+        """The variance that interpolation loses at a test row, (n,): ``s (1 - s)`` times the spread of a bin.
 
-    def _with_weights(self, leaf: Any, table: Array, rows: Rows, n_threads: int) -> Array:
+        The spread is the variance of the difference between its ends, (n_nodes,), a bin after each node; None stands
+        for zero. Beyond the last node nothing is known: the variance of the prior grows on.
+        """
+        places = self.places()
+        spreads = np.zeros(len(places)) if spreads is None else spreads
+        return self._with_weights(reading.add_gaps, (places, spreads, self.n_bins), rows, n_threads)
+
+    def _with_weights(self, leaf: Any, table: tuple, rows: Rows, n_threads: int) -> Array:
         out = np.empty(rows.n_rows)
         *values, per_unit, starts, ends = self._located(rows)
         threads.run(
-            lambda first, last: leaf(
-                *values, self._weights, per_unit, starts, ends, table, self.n_bins, first, last, out
-            ),
+            lambda first, last: leaf(*values, self._weights, per_unit, starts, ends, *table, first, last, out),
             rows.parts(n_threads),
         )
         return out

@@ -129,7 +129,7 @@ class SortedOperator(KernelOperator):
     def columns(self, index: Array, precision: Precision = "double") -> Array:
         rows = self._height_rows(precision)
         out = np.empty((self.n_rows, len(index)), _DTYPES[precision])
-        for columns, block in intersections(rows, _take(rows, index), n_threads=self.n_threads, dtype=out.dtype):
+        for columns, block in intersections(rows, rows.take(index), n_threads=self.n_threads, dtype=out.dtype):
             out[:, columns] = block
         return out
 
@@ -140,6 +140,13 @@ class SortedOperator(KernelOperator):
 
     def cross_diagonal(self, rows: Rows) -> Array:
         return rows.row_sums(self.kernel.heights(rows))
+
+    def cross_matrix(self, rows: Rows) -> Array:
+        heights = self.kernel.transform_rows(rows)
+        out = np.empty((rows.n_rows, rows.n_rows))
+        for columns, block in intersections(heights, heights, n_threads=self.n_threads):
+            out[:, columns] = block
+        return out
 
     def with_kernel(self, kernel: ResolvedKernel) -> SortedOperator:
         return SortedOperator(self.data, kernel, self.n_threads)
@@ -288,14 +295,6 @@ def _walk(heights: Array, rng: Any, n_draws: int) -> Array:
     """
     steps = np.sqrt(np.diff(heights, prepend=0.0))
     return np.cumsum(steps[:, None] * rng.standard_normal((len(heights), n_draws)), axis=0)
-
-
-def _take(rows: Rows, index: Array) -> Rows:
-    index = np.asarray(index, int)
-    counts = rows.counts[index]
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    entries = np.arange(indptr[-1]) + np.repeat(rows.indptr[:-1][index] - indptr[:-1], counts)
-    return Rows(indptr, rows.column_of[entries], rows.values[entries], rows.n_columns)
 
 
 def _check_order(data: SortedColumns, heights: Array, kernel: ResolvedKernel) -> None:

@@ -8,15 +8,21 @@ import numpy as np
 
 from histogp.kernels import ResolvedKernel
 from histogp.operators.base import Grid, KernelOperator
-from histogp.posterior.lazy import Lazy
+from histogp.posterior.calibrated import FEWEST
+from histogp.posterior.dirichlet import Dirichlet
 from histogp.posterior.likelihood import BoundName, Likelihood, exact_likelihood
 from histogp.posterior.objectives import Data, bound_of, quadrature_of
+from histogp.posterior.probability import fit_temperature, leave_one_out
 from histogp.posterior.quantized import QuantizedMean
+from histogp.posterior.variance import KEPT_VARIANCES, VarianceMethod, VarianceOptions, Variances
 from histogp.solvers.cholesky import is_small
 from histogp.solvers.noise import Noise
 from histogp.solvers.solution import Callback, Solution
 from histogp.solvers.solve import SolverOptions, solve
 from histogp.storage import Array, Rows
+
+Tables = dict[str, tuple[Any, Any]]
+KEPT = (*KEPT_VARIANCES, "temperature")
 
 
 class Posterior:
@@ -25,21 +31,42 @@ class Posterior:
     alpha : (N, M), the solution of ``(K + diag(noise)) alpha = targets`` (gp-hik-ijcv2016, eq. 2).
     targets : (N, M).
     residual : the largest residual of the solution, relative to the largest target of its problem.
+    seed : of all random choices that are made later.
+    tables : what was prepared before, by name, for instance in the life that a file has saved; see `tables`.
     """
 
-    def __init__(self, operator: KernelOperator, noise: Noise, alpha: Array, targets: Array, residual: float):
+    def __init__(
+        self,
+        operator: KernelOperator,
+        noise: Noise,
+        alpha: Array,
+        targets: Array,
+        residual: float,
+        seed: int = 0,
+        tables: Tables | None = None,
+    ):
         self.operator = operator
         self.noise = noise
         self.alpha = alpha
         self.targets = targets
         self.residual = residual
-        self._prepared = Lazy()
+        self.seed = seed
+        self.variances = Variances(operator, noise, seed)
+        self._prepared = self.variances.prepared
+        for name, (version, value) in (tables or {}).items():
+            self._prepared.put(name, value, version)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_prepared"}
+        state = {name: value for name, value in vars(self).items() if name not in ("_prepared", "variances")}
+        return {**state, "tables": self.tables()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
+
+    def tables(self) -> Tables:
+        """What was prepared so far and is worth keeping: versions and values by name."""
+        found = {name: self._prepared.present(name) for name in KEPT}
+        return {name: entry for name, entry in found.items() if entry is not None}
 
     def mean(self, rows: Rows, n_threads: int = 1) -> Array:
         """``k(x)^T alpha`` for each test row, (n, M)."""
@@ -50,6 +77,37 @@ class Posterior:
         """The mean on a grid, tabulated when a grid is asked for that was not the last one."""
         version = (grid.n_bins, grid.uniform, None if grid.upper is None else grid.upper.tobytes())
         return self._prepared.get("quantized", lambda: self._quantize(grid), version)
+
+    def prior_variance(self, rows: Rows) -> Array:
+        """``K(x, x)`` for each test row, (n,)."""
+        return self.operator.cross_diagonal(rows)
+
+    def latent_variance(
+        self, rows: Rows, method: VarianceMethod, options: VarianceOptions, solver: SolverOptions
+    ) -> Array:
+        """The variance of the latent function at test rows; see `Variances`."""
+        return self.variances.latent(rows, method, options, solver)
+
+    def calibration_error(self, solver: SolverOptions) -> float:
+        """The relative error of the calibrated variance."""
+        return self.variances.calibrated(solver).error if self.operator.n_rows >= FEWEST else 0.0
+
+    def leave_one_out(self, solver: SolverOptions) -> tuple[Array, Array, Array]:
+        """Numbers of training rows, and means and latent variances that they have without themselves."""
+        return leave_one_out(self.variances, self.targets, self.alpha, solver)
+
+    def temperature(self, solver: SolverOptions) -> float:
+        """The factor that makes scores the logarithms of probabilities, up to a constant."""
+        return self._prepared.get("temperature", lambda: self._fit_temperature(solver))
+
+    def dirichlet(self, solver: SolverOptions) -> Dirichlet:
+        """Another posterior, made for probabilities."""
+        codes = self._codes()
+        n_classes = max(self.targets.shape[1], 2)
+        weights = self.noise.sample.mean() / self.noise.sample
+        return self._prepared.get(
+            "dirichlet", lambda: Dirichlet.build(self.operator, codes, n_classes, weights, solver, self.seed)
+        )
 
     def variance_shares(self) -> Array:
         """The part that each dimension has in the trace of K, (D,)."""
@@ -81,6 +139,15 @@ class Posterior:
             return quadrature_of(data, n_probes, options, seed, max_error)
         raise ValueError(f"Unknown method {method!r}; known are 'auto', 'exact', 'bound' and 'quadrature'.")
 
+    def _fit_temperature(self, solver: SolverOptions) -> float:
+        index, means, _ = self.leave_one_out(solver)
+        return fit_temperature(means, self._codes()[index], 1 / self.noise.sample[index])
+
+    def _codes(self) -> Array:
+        """The number of the class of each row, for targets of a classifier."""
+        single = self.targets.shape[1] == 1
+        return (self.targets[:, 0] > 0).astype(int) if single else self.targets.argmax(axis=1)
+
     def _quantize(self, grid: Grid) -> QuantizedMean:
         table = self.operator.grid_table(self.alpha, grid)
         # ||alpha||_1 <= sqrt(N) ||alpha||_2, and the system that alpha solves has the right-hand side y - r.
@@ -98,9 +165,11 @@ def fit_posterior(
     options: SolverOptions,
     rng: np.random.Generator,
     *,
+    seed: int = 0,
     start: Array | None = None,
     callback: Callback | None = None,
 ) -> tuple[Posterior, Solution]:
     """Condition the process on ``targets`` (N, M)."""
     solution = solve(operator, noise, targets, options, rng, start=start, callback=callback)
-    return Posterior(operator, noise, solution.values, targets, float(solution.residuals.max())), solution
+    residual = float(solution.residuals.max())
+    return Posterior(operator, noise, solution.values, targets, residual, seed), solution

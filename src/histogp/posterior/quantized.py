@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NoReturn, get_args
-
-import numpy as np
+from typing import Literal, get_args
 
 from histogp.operators.base import Grid, GridTable, Reading
 from histogp.storage import Array, Rows
@@ -57,31 +55,3 @@ class QuantizedMean:
         if kind == "a-priori":
             return len(errors) * errors.max() / 2 * self.weight_bounds
         raise ValueError(f"Unknown kind {kind!r}; known are {', '.join(map(repr, get_args(BoundKind)))}.")
-
-
-@dataclass(frozen=True, eq=False)
-class PredictOnly:
-    """Takes the place of a posterior whose training examples are not there: one table, and nothing else."""
-
-    prepared: QuantizedMean
-
-    def quantized(self, grid: Grid) -> QuantizedMean:
-        own = self.prepared.grid
-        same_upper = (
-            grid.upper is own.upper
-            if grid.upper is None or own.upper is None
-            else np.array_equal(grid.upper, own.upper)
-        )
-        if (grid.n_bins, grid.uniform) != (own.n_bins, own.uniform) or not same_upper:
-            raise ValueError(
-                "This model was saved without its training examples and only predicts as it did then: with "
-                f'n_bins={own.n_bins}, interpolation="{"nearest" if own.uniform else "linear"}" and the same '
-                "value_range."
-            )
-        return self.prepared
-
-    def mean(self, rows: Rows, n_threads: int = 1) -> NoReturn:
-        raise ValueError(
-            "This model was saved without its training examples, which exact prediction needs; "
-            'use prediction="quantized".'
-        )

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.metrics import confusion_matrix
 
-from histogp.posterior.quantized import PredictOnly
+from histogp.posterior.predict_only import PredictOnly
 from histogp.reports import charts, pictures
 from histogp.reports.charts import Series
 from histogp.reports.curves import Point, Quantization, learning_curve, quantization_curve

@@ -8,7 +8,7 @@ import numpy as np
 
 from histogp.operators.base import KernelOperator
 from histogp.solvers.noise import Noise
-from histogp.solvers.subspace import Subspace
+from histogp.solvers.subspace import Subspace, leading_subspace
 from histogp.storage import Array
 
 
@@ -73,6 +73,16 @@ def determinant_bounds(operator: KernelOperator, noise: Noise, subspace: Subspac
         papers.append(papers_bound(n, beta, trace, squares, floor))
         fischer.append(fischer_bound(n, values, trace))
     return DeterminantBounds(np.array(papers), np.array(fischer))
+
+
+def largest_eigenvalue_bound(operator: KernelOperator, noise: Array, rng: np.random.Generator) -> float:
+    """A bound of the eigenvalues of ``K + diag(noise)``, noise (N,), close to the largest one; three products."""
+    subspace = leading_subspace(operator, 2 * operator.block_width, rng)
+    image = subspace.image + noise[:, None] * subspace.basis
+    projected = subspace.basis.T @ image
+    _, vectors = np.linalg.eigh((projected + projected.T) / 2)
+    leading = np.abs(subspace.basis @ vectors[:, -1:])
+    return float(_largest_eigenvalue_bounds(operator, noise[:, None], leading)[0])
 
 
 def _largest_eigenvalue_bounds(operator: KernelOperator, diagonals: Array, leading: Array) -> Array:

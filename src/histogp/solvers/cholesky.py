@@ -19,6 +19,19 @@ def is_small(n_rows: int, n_matrices: int) -> bool:
     return n_matrices * n_rows**3 <= SMALL_N**3
 
 
+def factorise(matrix: Array, diagonal: Array) -> tuple[Array, bool]:
+    """The Cholesky factor of ``matrix + diag(diagonal)`` for SciPy's ``cho_solve``."""
+    system = matrix.copy()
+    system[np.diag_indices_from(system)] += diagonal
+    try:
+        return cho_factor(system.T, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        raise ValueError(
+            f"The kernel matrix with noise {diagonal.min():g} is not positive definite in float64; "
+            f"use a larger noise, at least about {1e-14 * matrix.diagonal().sum():.0e} here."
+        ) from None
+
+
 def solve_cholesky(operator: KernelOperator, noise: Noise, right_hand_sides: Array, *, tol: float) -> Solution:
     """Solve ``(K + diag(noise)) x = b`` for each column by a dense Cholesky factor. b (N, M).
 
@@ -30,16 +43,8 @@ def solve_cholesky(operator: KernelOperator, noise: Noise, right_hand_sides: Arr
     residuals = np.empty_like(right_hand_sides)
     for problem in range(diagonals.shape[1]):
         some = slice(problem, problem + 1) if noise.is_per_problem else slice(None)
-        system = matrix.copy()
-        system[np.diag_indices_from(system)] += diagonals[:, problem]
         b = right_hand_sides[:, some]
-        try:
-            factor = cho_factor(system.T, lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:
-            raise ValueError(
-                f"The kernel matrix with noise {diagonals[:, problem].min():g} is not positive definite in float64; "
-                f"use a larger noise, at least about {1e-14 * matrix.diagonal().sum():.0e} here."
-            ) from None
+        factor = factorise(matrix, diagonals[:, problem])
         values[:, some] = cho_solve(factor, b, check_finite=False)
         residuals[:, some] = b - matrix @ values[:, some] - diagonals[:, problem, None] * values[:, some]
     reached = relative(residuals, np.abs(right_hand_sides).max(axis=0))

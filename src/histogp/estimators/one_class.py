@@ -1,0 +1,224 @@
+"""Detection of examples unlike those seen."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import OutlierMixin, _fit_context
+from sklearn.callback import with_callbacks
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from histogp.estimators.base import HistogramGP
+from histogp.estimators.encoding import Reader, Writer
+from histogp.estimators.validation import validate_features, validate_weights
+from histogp.posterior.variance import METHODS
+from histogp.solvers.noise import Noise
+from histogp.storage import Array
+
+# The part of normal examples, left out of training one at a time, that count as outliers by default.
+REJECTED = 0.05
+
+
+class HistogramGPOneClass(OutlierMixin, HistogramGP):
+    """Detects rows that are unlike the training examples (gp-hik-uncertainty-accv2012, section 6.3).
+
+    A Gaussian process learns that all training examples have the label 1; of a row unlike them it knows nothing: its
+    variance stays high and its mean near zero.
+
+    Parameters
+    ----------
+    kernel : {"hik", "hik-poly", "hik-exp"} or HistogramIntersection, default="hik"
+        The names stand for `HistogramIntersection` without a transform, with ``Power(eta=0.5)`` and
+        with ``Exponential(eta=1.0)``.
+    noise : float, default=0.1
+        Variance of the label noise. The smaller, the more a single similar training example counts.
+    criterion : {"variance", "mean", "ratio"}, default="variance"
+        The score: minus the latent variance, the mean, or the mean divided by the standard deviation with noise.
+    method : {"auto", "precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"}, default="auto"
+        How the variance is computed, see `predict_variance`; "auto" is "precise" up to 2,000 training examples and
+        "calibrated" above.
+    contamination : "auto" or float in (0, 0.5], default=0.1
+        Where ``offset_`` lies. A number is the part of the training examples that count as outliers, as elsewhere in
+        scikit-learn: right for finding outliers among them. A training example is more like the training examples than
+        any new one, so that many more of the new ones will count. For new examples take "auto", which judges each
+        training example by all the others: one in twenty of new examples of the same kind counts as an outlier.
+    solver : {"auto", "cg", "cholesky"}, default="auto"
+        "auto" factorises densely up to about 2,000 examples and iterates above.
+    tol : float, default=1e-2
+        The iteration ends when the largest residual is below ``tol``.
+    max_iter : int, default=1000
+    preconditioner_rank : int or "auto", default="auto"
+        "auto" takes the rank, possibly 0, with the lowest estimated cost.
+    prediction : {"exact", "quantized"}, default="exact"
+        How the mean is computed; this and the next three parameters are those of `HistogramGPClassifier`.
+    n_bins : int, default=100
+    interpolation : {"linear", "nearest"}, default="linear"
+    value_range : float, array-like of shape (n_features,) or None, default=None
+    n_jobs : int or None, default=None
+        Threads; None means all that Numba may use, -1 all cores.
+    random_state : int, RandomState instance or None, default=None
+    verbose : int, default=0
+        1 reports stages, 2 also iterations.
+
+    Attributes
+    ----------
+    offset_ : float
+        Rows with a lower score are outliers.
+    kernel_ : HistogramIntersection
+    noise_ : float
+    feature_relevance_ : ndarray of shape (n_features,)
+        The share of each feature in the prior variance of the training data.
+    alpha_ : ndarray of shape (n_samples,)
+        Weights of the training examples of positive weight.
+    n_iter_, n_products_, preconditioner_rank_, n_examples_, n_nonzeros_, n_features_in_ : int
+    residual_ : ndarray of shape (1,)
+        The relative residual reached, computed in float64.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histogp import HistogramGPOneClass
+    >>> X = np.random.default_rng(0).dirichlet([5, 5, 1, 1], size=100)
+    >>> HistogramGPOneClass(contamination="auto").fit(X).predict([[0.4, 0.4, 0.1, 0.1], [0.0, 0.0, 0.5, 0.5]])
+    array([ 1, -1])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **{name: value for name, value in HistogramGP._parameter_constraints.items() if name != "optimize"},
+        "criterion": [StrOptions({"variance", "mean", "ratio"})],
+        "method": [StrOptions({"auto", *METHODS})],
+        "contamination": [StrOptions({"auto"}), Interval(Real, 0, 0.5, closed="right")],
+    }
+
+    optimize = None
+
+    def __init__(
+        self,
+        kernel: Any = "hik",
+        *,
+        noise: float = 0.1,
+        criterion: str = "variance",
+        method: str = "auto",
+        contamination: Any = 0.1,
+        solver: str = "auto",
+        tol: float = 1e-2,
+        max_iter: int = 1000,
+        preconditioner_rank: Any = "auto",
+        prediction: str = "exact",
+        n_bins: int = 100,
+        interpolation: str = "linear",
+        value_range: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.kernel = kernel
+        self.noise = noise
+        self.criterion = criterion
+        self.method = method
+        self.contamination = contamination
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.preconditioner_rank = preconditioner_rank
+        self.prediction = prediction
+        self.n_bins = n_bins
+        self.interpolation = interpolation
+        self.value_range = value_range
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> HistogramGPOneClass:
+        """Learn what examples look like.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Non-negative features.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            The noise of an example is divided by its weight; weight zero leaves it out.
+
+        Returns
+        -------
+        self
+        """
+        with self._all_or_nothing():
+            X = validate_features(self, X, reset=True)
+            weights = validate_weights(sample_weight, X)
+            kept = weights > 0
+            if not kept.all():
+                X, weights = X[kept], weights[kept]
+            self._fit(X, None, weights, Noise(self.noise / weights), np.ones((X.shape[0], 1)), {})
+            self.offset_ = self._offset(X, weights)
+        return self
+
+    def score_samples(self, X: Any) -> Array:
+        """How much each row of X is like the training examples, (n,): the higher, the more."""
+        check_is_fitted(self)
+        means, latent = None, None
+        rows = self._test_rows(X)
+        if self.criterion != "variance":
+            means = self._mean_of(rows)[:, 0]
+        if self.criterion != "mean":
+            method = self._quick_method() if self.method == "auto" else self.method
+            latent = self._latent_variance(rows, method, self._variance_options(method))
+        return self._score(means, latent)
+
+    def decision_function(self, X: Any) -> Array:
+        """`score_samples` minus ``offset_``, (n,): negative for outliers."""
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> Array:
+        """1 for rows like the training examples and -1 for others, (n,)."""
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def _offset(self, X: Any, weights: Array) -> float:
+        if self.contamination != "auto":
+            return _quantile(self.score_samples(X), weights, self.contamination)
+        index, means, latent = self._posterior.leave_one_out(self._solver_options())
+        return _quantile(self._score(means[:, 0], latent[:, 0]), weights[index], REJECTED)
+
+    def _score(self, means: Any, latent: Any) -> Array:
+        if self.criterion == "mean":
+            return means
+        return -latent if self.criterion == "variance" else means / np.sqrt(latent + self.noise_)
+
+    def _has_one_output(self) -> bool:
+        return True
+
+    def _labels(self, targets: Array) -> Array:
+        return np.ones(len(targets), int)
+
+    def _pack(self, writer: Writer) -> dict[str, Any]:
+        writer.arrays["offset"] = np.array([self.offset_])
+        return {}
+
+    def _unpack(self, reader: Reader, description: dict[str, Any]) -> int:
+        self.offset_ = float(reader.array("offset", np.float64, (1,))[0])
+        return 1
+
+    def _pack_targets(self, writer: Writer) -> None:
+        pass
+
+    def _unpack_targets(self, reader: Reader, n_examples: int) -> Array:
+        return np.ones((n_examples, 1))
+
+
+def _quantile(values: Array, weights: Array, part: float) -> float:
+    """Interpolated, as if each value occurred as often as its weight says."""
+    order = np.argsort(values)
+    upto = np.cumsum(weights[order])
+    place = max(part * (upto[-1] - 1), 0.0)
+    below, above = (
+        values[order[min(np.searchsorted(upto, rounded, side="right"), len(order) - 1)]]
+        for rounded in (np.floor(place), np.ceil(place))
+    )
+    return float(below + (place - np.floor(place)) * (above - below))

@@ -1,0 +1,163 @@
+"""The variance from tables, weighed so that it fits exact leave-one-out variances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from histogp.kernels import ResolvedKernel
+from histogp.operators.base import Grid, KernelOperator, Layout
+from histogp.solvers.blas import single_threaded_blas
+from histogp.solvers.cg import is_uniform, solve_cg
+from histogp.solvers.noise import Noise
+from histogp.solvers.preconditioner import Preconditioner
+from histogp.solvers.solve import SolverOptions, make_preconditioner
+from histogp.solvers.subspace import Subspace, leading_subspace
+from histogp.storage import Array, Rows
+
+# With fewer examples there is nothing to weigh, and exact variances are quick.
+FEWEST = 256
+# Dimension of the subspace for what the dimensions of the data share.
+RANK = 64
+# Examples left out of the tables: one in so many, and at most.
+LEFT_OUT_PART = 8
+MOST_LEFT_OUT = 1024
+# Exact leave-one-out variances are computed for blocks of so many of them, a second block only if the first one shows
+# a larger error than this.
+BLOCK = 16
+GOOD_ERROR = 0.03
+# Residual at which a leave-one-out variance is extrapolated from.
+TOL = 0.01
+MAX_ITER = 200
+# Rows that it takes to fit, and variances, in units of those of the prior, that are rounding.
+MIN_ROWS = 6
+SMALLEST = 1e-9
+SMOOTHED_GRID = Grid(32)
+SUBSPACE_GRID = Grid(32, uniform=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """``w_1 s(x) + w_2 K(x, x) + w_3 (K(x, x) - q(x))``, between 0 and ``K(x, x) - q(x)``.
+
+    s adds up the variances that the dimensions have if each is observed alone: close to the variance where the
+    dimensions hardly interact, as in bags of words. ``q = k^T V (V^T A V)^-1 V^T k`` for a subspace V is a part of
+    what the data explain, so that ``K(x, x) - q(x)`` bounds the variance; it knows what the dimensions share. The
+    weights fit exact leave-one-out variances of a few training rows, which neither s nor V have seen.
+
+    smoothed : (n_nodes,), s in a table
+    projections : (n_nodes, r), ``(V^T A V)^(-1/2) V^T k`` in a table
+    weights : (3,)
+    error : the root mean square of the relative error, by leave-one-out of the fit
+    left_out, left_out_variances : (n,), training rows that the tables have not seen, and their variances
+    """
+
+    kernel: ResolvedKernel
+    smoothed_layout: Layout
+    smoothed: Array
+    projections_layout: Layout
+    projections: Array
+    weights: Array
+    error: float
+    left_out: Array
+    left_out_variances: Array
+
+    def variance(self, rows: Rows, n_threads: int = 1) -> Array:
+        return self.weigh(self.features(rows, n_threads))
+
+    def weigh(self, features: Array) -> Array:
+        return np.clip(features @ self.weights, 0.0, np.maximum(features[:, 2], 0.0))
+
+    def features(self, rows: Rows, n_threads: int = 1) -> Array:
+        """s, ``K(x, x)`` and ``K(x, x) - q`` for each test row, (n, 3)."""
+        prior = rows.row_sums(self.kernel.heights(rows))
+        layout = self.smoothed_layout
+        smoothed = layout.read(self.smoothed[:, None], rows, n_threads)[:, 0]
+        smoothed += layout.gaps(None, rows, n_threads)
+        projections = self.projections_layout.read(self.projections, rows, n_threads)
+        explained = np.einsum("ij,ij->i", projections, projections, dtype=np.float64)
+        return np.stack([smoothed, prior, prior - explained], axis=1)
+
+
+def calibrate(operator: KernelOperator, noise: Array, n_threads: int, seed: int) -> Calibrated:
+    """Make the tables and fit the weights; noise (N,)."""
+    rng = np.random.default_rng(seed)
+    n = operator.n_rows
+    index = np.sort(rng.choice(n, min(n // LEFT_OUT_PART, MOST_LEFT_OUT), replace=False))
+    kept = np.setdiff1d(np.arange(n), index)
+    rest, left_out = operator.remove(index), operator.remove(kept).training_rows()
+    with single_threaded_blas():
+        subspace = leading_subspace(rest, RANK, rng)
+        projector = _whiten(subspace, noise[kept])
+    smoothed_layout, projections_layout = rest.layout(SMOOTHED_GRID), rest.layout(SUBSPACE_GRID)
+    tables = Calibrated(
+        operator.kernel,
+        smoothed_layout,
+        rest.tabulate_smoothed(smoothed_layout, noise[kept]),
+        projections_layout,
+        rest.tabulate(projections_layout, projector),
+        np.array([1.0, 0.0, 0.0]),
+        np.nan,
+        index,
+        np.empty(0),
+    )
+    features = tables.features(left_out, n_threads)
+    options = SolverOptions("cg", TOL, MAX_ITER, "auto", n_threads)
+    preconditioner = make_preconditioner(operator, Noise(noise), BLOCK, options, rng)
+    chosen = rng.permutation(len(index))[: 2 * BLOCK]
+    exact = np.empty(0)
+    weights, error = tables.weights, np.inf
+    while len(exact) < len(chosen) and not error <= GOOD_ERROR:
+        more = index[chosen[len(exact) : len(exact) + BLOCK]]
+        exact = np.append(exact, _leave_one_out(operator, noise, more, preconditioner))
+        weights, error = _fit(features[chosen[: len(exact)]], exact)
+    calibrated = replace(tables, weights=weights, error=error)
+    return replace(calibrated, left_out_variances=calibrated.weigh(features))
+
+
+def _whiten(subspace: Subspace, noise: Array) -> Array:
+    """``V (V^T A V)^(-1/2)``, (N, r)."""
+    basis = subspace.basis
+    projected = basis.T @ (subspace.image + noise[:, None] * basis)
+    values, vectors = np.linalg.eigh((projected + projected.T) / 2)
+    return basis @ (vectors / np.sqrt(values))
+
+
+def _leave_one_out(
+    operator: KernelOperator, noise: Array, index: Array, preconditioner: Preconditioner | None
+) -> Array:
+    """``1 / [A^-1]_ii - noise_i`` for the rows ``index``, (n,).
+
+    Conjugate gradients add up ``[A^-1]_ii`` from positive terms that soon fall geometrically: the rest of the series
+    is extrapolated from the last ones.
+    """
+    columns = np.arange(len(index))
+    sides = np.zeros((operator.n_rows, len(index)))
+    sides[index, columns] = 1.0
+    solution = solve_cg(operator, Noise(noise), sides, tol=TOL, max_iter=MAX_ITER, preconditioner=preconditioner)
+    diagonal = solution.values[index, columns] + np.einsum("ij,ij->j", solution.remainder, solution.values)
+    if 4 <= len(solution.steps) == solution.n_iterations:
+        if preconditioner is not None:
+            first = preconditioner.apply(sides, 0 * columns)[index, columns]
+        else:
+            first = np.ones(len(index)) if is_uniform(noise[:, None]) else 1 / noise[index]
+        terms = solution.steps * np.cumprod(np.vstack([first, solution.ratios]), axis=0)
+        shrink = np.clip((terms[-2:].sum(axis=0) / terms[-4:-2].sum(axis=0)) ** 0.5, 0.0, 0.9)
+        diagonal += np.nan_to_num(terms[-1] * shrink / (1 - shrink))
+    return np.maximum(1 / diagonal - noise[index], SMALLEST * operator.diagonal()[index])
+
+
+def _fit(features: Array, exact: Array) -> tuple[Array, float]:
+    """Weights with the smallest relative squared error, and its root mean square by leave-one-out."""
+    usable = exact > 0
+    if usable.sum() < MIN_ROWS:  # rows of zeros
+        return np.array([1.0, 0.0, 0.0]), np.nan
+    scaled = features[usable] / exact[usable, None]
+    left, values, right = np.linalg.svd(scaled, full_matrices=False)
+    good = values > 1e-10 * values[0]
+    left, values, right = left[:, good], values[good], right[good]
+    residuals = 1 - left @ left.sum(axis=0)
+    leverage = np.minimum((left**2).sum(axis=1), 0.99)
+    weights = right.T @ (left.sum(axis=0) / values)
+    return weights, float(np.sqrt(np.mean((residuals / (1 - leverage)) ** 2)))

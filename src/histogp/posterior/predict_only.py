@@ -1,0 +1,75 @@
+"""What is left of a posterior without its training examples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+
+from histogp.operators.base import Grid
+from histogp.posterior.quantized import QuantizedMean
+from histogp.posterior.variance import METHODS, VarianceMethod, VarianceOptions
+from histogp.solvers.solve import SolverOptions
+from histogp.storage import Array, Rows
+
+
+@dataclass(frozen=True, eq=False)
+class PredictOnly:
+    """Takes the place of a posterior whose training examples are not there: tables, and nothing else.
+
+    kept : what was prepared when the model was saved: versions and values by name, as `Posterior.tables` has them
+    """
+
+    prepared: QuantizedMean
+    kept: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+
+    def tables(self) -> dict[str, tuple[Any, Any]]:
+        return self.kept
+
+    def quantized(self, grid: Grid) -> QuantizedMean:
+        own = self.prepared.grid
+        same_upper = (
+            grid.upper is own.upper
+            if grid.upper is None or own.upper is None
+            else np.array_equal(grid.upper, own.upper)
+        )
+        if (grid.n_bins, grid.uniform) != (own.n_bins, own.uniform) or not same_upper:
+            raise ValueError(
+                "This model was saved without its training examples and only predicts as it did then: with "
+                f'n_bins={own.n_bins}, interpolation="{"nearest" if own.uniform else "linear"}" and the same '
+                "value_range."
+            )
+        return self.prepared
+
+    def mean(self, rows: Rows, n_threads: int = 1) -> NoReturn:
+        raise ValueError(
+            "This model was saved without its training examples, which exact prediction needs; "
+            'use prediction="quantized".'
+        )
+
+    def calibration_error(self, solver: SolverOptions) -> float:
+        return self._kept("calibrated").error
+
+    def temperature(self, solver: SolverOptions) -> float:
+        return self.kept["temperature"][1]
+
+    def prior_variance(self, rows: Rows) -> Array:
+        kernel = self.prepared.table.layout.kernel
+        return rows.row_sums(kernel.heights(rows))
+
+    def latent_variance(
+        self, rows: Rows, method: VarianceMethod, options: VarianceOptions, solver: SolverOptions
+    ) -> Array:
+        wanted = {"sampled": options.n_samples, "coarse-quantized": options.n_bins}.get(method)
+        return self._kept(method, wanted).variance(rows, solver.n_threads)
+
+    def _kept(self, method: str, wanted: int | None = None) -> Any:
+        version, table = self.kept.get(method, (None, None))
+        if table is None or version != wanted:
+            known = ", ".join(repr(name) for name in self.kept if name in METHODS)
+            raise ValueError(
+                f"This model was saved without its training examples and cannot prepare the variance {method!r} "
+                f"with these options any more; it has {known or 'none'}. Call predict_variance before saving."
+            )
+        return table

@@ -1,0 +1,83 @@
+"""Probabilities of classes from scores, calibrated on leave-one-out predictions."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+
+from histogp.posterior.calibrated import FEWEST
+from histogp.posterior.system import System
+from histogp.posterior.variance import Variances
+from histogp.solvers.cholesky import is_small
+from histogp.solvers.solve import SolverOptions
+from histogp.storage import Array
+
+# Examples that are left out, one at a time, where that is done exactly.
+MOST_EXAMPLES = 1000
+# Temperatures that make sense, as logarithms, for scores between -1 and 1.
+LOWEST, HIGHEST = np.log(1e-2), np.log(1e3)
+
+
+def leave_one_out(
+    variances: Variances, targets: Array, alpha: Array, solver: SolverOptions
+) -> tuple[Array, Array, Array]:
+    """The numbers of some training rows, (n,), and what would be predicted for them if they were not there.
+
+    That is the mean ``y_i - alpha_i / [A^-1]_ii``, (n, M), and the latent variance ``1 / [A^-1]_ii - noise_i``, (n, M)
+    or (n, 1). Exact up to about 2,000 rows; above that the calibrated variance, whose tables have not seen these rows,
+    stands for the second.
+    """
+    operator, noise = variances.operator, variances.noise
+    n, n_problems = targets.shape
+    n_matrices = n_problems if noise.is_per_problem else 1
+    if is_small(n, n_matrices) or n < FEWEST:
+        index = np.arange(n)
+        if n > MOST_EXAMPLES:
+            index = np.sort(np.random.default_rng(variances.seed).choice(n, MOST_EXAMPLES, replace=False))
+        system = System(operator, noise, 1, solver, variances.seed)
+        latent = 1 / _inverse_diagonals(system, index, solver.tol) - noise.diagonals()[index]
+    else:
+        calibrated = variances.calibrated(solver)
+        index, latent = calibrated.left_out, calibrated.left_out_variances[:, None]
+    return index, targets[index] - alpha[index] * (latent + noise.diagonals()[index]), np.maximum(latent, 0.0)
+
+
+def _inverse_diagonals(system: System, index: Array, tol: float) -> Array:
+    """``[A^-1]_ii`` for the rows ``index``, (n, M) or (n, 1)."""
+    columns = np.arange(len(index))
+    sides = np.zeros((system.operator.n_rows, len(index)))
+    sides[index, columns] = 1.0
+    out = np.empty((len(index), system.n_problems))
+    for problem in range(system.n_problems):
+        values, _, _ = system.solve(sides, min(tol, 1e-6), np.full(len(index), problem))
+        out[:, problem] = values[index, columns]
+    return out
+
+
+def fit_temperature(means: Array, codes: Array, weights: Array) -> float:
+    """The factor on the scores with the largest likelihood of the labels under `probabilities`.
+
+    means (n, M); codes (n,), the number of the class of each; weights (n,). Labels count as wrong with a probability of
+    one in n + 2, so that scores without an error give a finite factor.
+    """
+    scores = _of_classes(means)
+    n_classes = scores.shape[1]
+    doubt = 1 / (len(codes) + 2)
+    wanted = np.full(scores.shape, doubt / (n_classes - 1))
+    wanted[np.arange(len(codes)), codes] = 1 - doubt
+    wanted *= (weights / weights.mean())[:, None]
+
+    def cost(logarithm: float) -> float:
+        return -float((wanted * log_softmax(np.exp(logarithm) * scores, axis=1)).sum())
+
+    return float(np.exp(minimize_scalar(cost, bounds=(LOWEST, HIGHEST), method="bounded").x))
+
+
+def probabilities(scores: Array, temperature: float) -> Array:
+    """A softmax of the scores (n, M) times the factor, (n, n_classes). A single score is that of the second class."""
+    return softmax(temperature * _of_classes(scores), axis=1)
+
+
+def _of_classes(scores: Array) -> Array:
+    return np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores

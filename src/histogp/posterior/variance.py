@@ -1,0 +1,113 @@
+"""Every way to compute the variance, prepared when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from histogp.operators.base import Grid, KernelOperator
+from histogp.posterior.calibrated import FEWEST, Calibrated, calibrate
+from histogp.posterior.lazy import Lazy
+from histogp.posterior.precise import covariance, precise_variance
+from histogp.posterior.samples import PosteriorSamples
+from histogp.posterior.spectrum import Coarse, CoarseQuantized, Spectrum
+from histogp.posterior.system import System
+from histogp.solvers.noise import Noise
+from histogp.solvers.solve import SolverOptions
+from histogp.storage import Array, Rows
+
+VarianceMethod = Literal["precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"]
+METHODS: tuple[VarianceMethod, ...] = get_args(VarianceMethod)
+# What is worth keeping when a model is saved or copied; the first three need no training examples.
+TABLES = ("coarse-quantized", "sampled", "calibrated")
+KEPT_VARIANCES = (*TABLES, "spectrum")
+
+
+@dataclass(frozen=True)
+class VarianceOptions:
+    """n_eigenvectors : one or several; n_bins : of the coarse quantised table; tol : of the precise solver."""
+
+    n_eigenvectors: int | Sequence[int] = 8
+    n_samples: int = 256
+    n_bins: int = 100
+    tol: float = 1e-4
+
+
+class Variances:
+    """Latent variances of test rows: without noise. Safe to share between threads.
+
+    With one noise a problem all methods but `per_problem` use the largest noise of each row: the variance for that
+    matrix bounds those of all problems.
+    """
+
+    def __init__(self, operator: KernelOperator, noise: Noise, seed: int):
+        self.operator = operator
+        self.noise = noise
+        self.shared = noise.diagonals().max(axis=1)
+        self.seed = seed
+        self.prepared = Lazy()
+
+    def latent(self, rows: Rows, method: VarianceMethod, options: VarianceOptions, solver: SolverOptions) -> Array:
+        """(n,), or (n, k) for k numbers of eigenvectors."""
+        if method == "precise":
+            return precise_variance(self._system(rows.n_rows, solver), rows, options.tol)[:, 0]
+        if method == "fine":
+            numbers = np.atleast_1d(options.n_eigenvectors)
+            found = self._spectrum(int(numbers.max())).fine_variance(self.operator, rows, numbers)
+            return found if np.ndim(options.n_eigenvectors) else found[:, 0]
+        if method == "calibrated" and self.operator.n_rows < FEWEST:
+            return self.latent(rows, "precise", options, solver)
+        return self.table(method, options, solver).variance(rows, solver.n_threads)
+
+    def per_problem(self, rows: Rows, options: VarianceOptions, solver: SolverOptions) -> Array:
+        """The precise variances of all problems, (n, M), or (n, 1) if they share one noise."""
+        if not self.noise.is_per_problem:
+            return self.latent(rows, "precise", options, solver)[:, None]
+        system = self.prepared.get("systems", lambda: System(self.operator, self.noise, 1, solver, self.seed))
+        return precise_variance(system, rows, options.tol)
+
+    def covariance(self, rows: Rows, options: VarianceOptions, solver: SolverOptions) -> Array:
+        """Of all pairs of test rows, precisely, (n, n)."""
+        return covariance(self._system(rows.n_rows, solver), rows, options.tol)
+
+    def table(self, method: VarianceMethod, options: VarianceOptions, solver: SolverOptions) -> Any:
+        """What computes the variance by one of the other methods: an object with ``variance(rows, n_threads)``."""
+        get = self.prepared.get
+        if method == "coarse":
+            return get("coarse", lambda: Coarse(self.operator, self.operator.norm_table(), self._ceiling()))
+        if method == "coarse-quantized":
+            grid = Grid(options.n_bins, uniform=True)
+            make = lambda: CoarseQuantized.build(self.operator, grid, self._ceiling())  # noqa: E731
+            return get("coarse-quantized", make, options.n_bins)
+        if method == "sampled":
+            return get("sampled", lambda: self._sample(options.n_samples, solver), options.n_samples)
+        if method == "calibrated":
+            return self.calibrated(solver)
+        raise ValueError(f"Unknown method {method!r}; known are {', '.join(map(repr, METHODS))}.")
+
+    def calibrated(self, solver: SolverOptions) -> Calibrated:
+        return self.prepared.get(
+            "calibrated", lambda: calibrate(self.operator, self.shared, solver.n_threads, self.seed)
+        )
+
+    def _sample(self, n_samples: int, solver: SolverOptions) -> PosteriorSamples:
+        return PosteriorSamples.build(self._system(n_samples, solver), n_samples, min(solver.tol, 1e-2), self.seed)
+
+    def _system(self, n_sides: int, solver: SolverOptions) -> System:
+        # A larger preconditioner pays for more right-hand sides; it is made anew when there are many more than before.
+        size = int(np.clip(4 ** np.ceil(np.log2(max(n_sides, 1)) / 2), 16, 4096))
+        return self.prepared.get_at_least(
+            "system", size, lambda: System(self.operator, Noise(self.shared), size, solver, self.seed)
+        )
+
+    def _spectrum(self, n_vectors: int) -> Spectrum:
+        return self.prepared.get_at_least("spectrum", n_vectors, lambda: self._decompose(n_vectors))
+
+    def _ceiling(self) -> float:
+        return float(self._spectrum(0).ceilings[0])
+
+    def _decompose(self, n_vectors: int) -> Spectrum:
+        return Spectrum.build(self.operator, self.shared, n_vectors, np.random.default_rng(self.seed))
