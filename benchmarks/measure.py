@@ -1,4 +1,4 @@
-"""What the benchmarks share: clocks, memory, data. Each case runs in a process of its own."""
+"""What the benchmarks share: clocks, memory, data, lines of the table. Each case runs in a process of its own."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import numpy as np
 from histogp import HistogramGPClassifier
 from histogp.datasets import load_fashion_mnist, orientation_histograms
 
+Results = dict[str, dict[str, float]]
+Line = tuple[str, str, str, str]
 FEATURES = Path(tempfile.gettempdir()) / "histogp-fashion-mnist.npz"
 
 
@@ -60,3 +62,8 @@ def warm_up(X: object, y: np.ndarray) -> None:
     """Load the compiled code of both solvers and of prediction."""
     for size in (500, 2_500):
         HistogramGPClassifier().fit(X[:size], y[:size]).predict(X[:10])  # type: ignore[index]
+
+
+def line(what: str, measured: str, bar: str, met: Callable[[], bool]) -> Line:
+    """A line of the first table."""
+    return what, measured, bar, "met" if met() else "MISSED"

@@ -11,7 +11,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import engine
@@ -19,9 +19,10 @@ import measure
 import peers
 import search
 import tool
+import uncertainty
+from measure import Line, Results, line
+from uncertainty_report import uncertainty_report
 
-Results = dict[str, dict[str, float]]
-Line = tuple[str, str, str, str]
 JSON = Path(__file__).with_name("results.json")
 ENGINE = [
     "startup",
@@ -36,8 +37,20 @@ ENGINE = [
     "demo",
 ]
 SEARCH = ["relevance", "ard", "search_10090", "search_50050", "search_memory", "helps_newsgroups"]
+UNCERTAINTY = ["variance_times", "sampled_times", "sampled_bias", "calibrated_times", "calibrated_error"]
+UNCERTAINTY += ["probability_digits", "sample_y"]
 FASHION = ["prepare", "fit_fashion", "growth", "product", "quantized_fashion", "predict_command"]
 FASHION_SEARCH = ["bounds", "quadrature", "helps_fashion"]
+FASHION_UNCERTAINTY = [
+    "variance_chain",
+    "variance_dense",
+    "sampled_bias_fashion",
+    "calibrated_times_fashion",
+    "calibrated_error_fashion",
+    "calibrated_far",
+    "probability_fashion",
+    "one_class",
+]
 PEERS = {
     "histogp_exact": "histogp, exact prediction",
     "histogp_quantized": "histogp, quantised prediction",
@@ -52,7 +65,8 @@ PEERS = {
 
 def main(chosen: list[str]) -> None:
     results: Results = {}
-    for name in chosen or [*ENGINE, *SEARCH, *FASHION, *FASHION_SEARCH, *PEERS]:
+    fashion = [*FASHION, *FASHION_SEARCH, *FASHION_UNCERTAINTY, *PEERS]
+    for name in chosen or [*ENGINE, *SEARCH, *UNCERTAINTY, *fashion]:
         print(f"... {name}", file=sys.stderr, flush=True)
         done = subprocess.run([sys.executable, __file__, "--case", name], capture_output=True, text=True)
         if done.returncode:
@@ -75,9 +89,9 @@ def main(chosen: list[str]) -> None:
 
 
 def show(lines: list[tuple[str, ...]]) -> None:
-    widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
-    for line in lines:
-        print("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip())
+    widths = [max(len(cells[k]) for cells in lines) for k in range(len(lines[0]))]
+    for cells in lines:
+        print("  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip())
 
 
 def peer_report(results: Results) -> Iterator[tuple[str, ...]]:
@@ -93,10 +107,6 @@ def peer_report(results: Results) -> Iterator[tuple[str, ...]]:
                 f"{got['accuracy']:.4f}",
                 f"{got['fit_seconds'] / ours:.1f} times" if ours else "",
             )
-
-
-def line(what: str, measured: str, bar: str, met: Callable[[], bool]) -> Line:
-    return what, measured, bar, "met" if met() else "MISSED"
 
 
 def tool_report(results: Results) -> Iterator[Line]:
@@ -317,6 +327,7 @@ def report(results: Results) -> Iterator[Line]:
             )
     yield from tool_report(results)
     yield from search_report(results)
+    yield from uncertainty_report(results)
     if "startup" in results:
         got = results["startup"]
         yield line(
@@ -336,7 +347,8 @@ def report(results: Results) -> Iterator[Line]:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--case"]:
-        module = next(module for module in (measure, engine, tool, search, peers) if hasattr(module, sys.argv[2]))
+        modules = (measure, engine, tool, search, uncertainty, peers)
+        module = next(module for module in modules if hasattr(module, sys.argv[2]))
         print(json.dumps(getattr(module, sys.argv[2])()))
     else:
         main(sys.argv[1:])

@@ -62,10 +62,20 @@ def make_models(folder: Path) -> None:
             histogp.HistogramGPClassifier(kernel, class_weight={0: 1, 1: 2}).fit(X, X[:, 0] > 0.3),
             histogp.HistogramGPRegressor("hik-exp", normalize_y=True).fit(X, X[:, :2]),
             histogp.HistogramGPClassifier(learned, optimize=optimizer, random_state=0).fit(X, names),
+            histogp.HistogramGPOneClass(criterion="mean").fit(X),
+            prepared(histogp.HistogramGPClassifier(kernel).fit(rng.random((300, 5)), rng.random(300) > 0.5)),
         ]
     ):
         model.save(folder / f"{k}-full.histogp")
         model.set_params(prediction="quantized", n_bins=4).save(folder / f"{k}-table.histogp", include_training=False)
+
+
+def prepared(model: histogp.HistogramGPClassifier) -> histogp.HistogramGPClassifier:
+    """With everything that can be prepared."""
+    for method in ("fine", "coarse-quantized", "sampled", "calibrated"):
+        model.predict_variance(np.ones((1, 5)), method, n_samples=4, n_eigenvectors=3)
+    model.predict_proba(np.ones((1, 5)))
+    return model
 
 
 def run_batch(seed: int, count: int, folder: Path) -> None:
@@ -95,7 +105,14 @@ def run_batch(seed: int, count: int, folder: Path) -> None:
                 model.set_params(n_jobs=1)
                 # A forged parameter of prediction is refused like one that a user sets wrongly.
                 with contextlib.suppress(ValueError, TypeError):
-                    model.predict(np.ones((3, model.n_features_in_)) if model.n_features_in_ != 5 else test)
+                    rows = np.ones((3, model.n_features_in_)) if model.n_features_in_ != 5 else test
+                    model.predict(rows)
+                    kept = model._posterior.tables()
+                    for method in ("fine", "coarse-quantized", "sampled", "calibrated"):
+                        if (method if method != "fine" else "spectrum") in kept:
+                            model.predict_variance(rows, method, n_samples=4, n_eigenvectors=3)
+                    if "temperature" in kept:
+                        model.predict_proba(rows)
                 loaded += 1
             slowest = max(slowest, time.perf_counter() - start)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - start_memory

@@ -19,7 +19,7 @@ from oracles import Log, histograms
 from scipy import sparse
 
 import histogp
-from histogp import HistogramGPClassifier, HistogramGPRegressor, ModelFileError, container
+from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor, ModelFileError, container
 from histogp.kernels import Exponential, HistogramIntersection, Power
 
 X = histograms(60, 6)
@@ -46,6 +46,7 @@ MODELS = {
         HistogramGPClassifier(HistogramIntersection(weights="ard"), optimize="exact", random_state=0),
         CODES,
     ),
+    "one class": (HistogramGPOneClass(criterion="mean"), None),
     "two outputs": (HistogramGPRegressor(solver="cg"), X[:, 1:3].astype(np.float32)),
 }
 

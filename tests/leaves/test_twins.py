@@ -179,9 +179,7 @@ def test_extreme_errors():
 
 
 def test_read_block_and_read_one():
-    unit = TOP / (2.0**OCTAVES - 1)
-    per_unit = np.divide(1, unit, where=unit > 0, out=np.zeros(9))
-    rows = (ROWS.indptr, ROWS.column_of, ROWS.values, per_unit, STARTS, np.diff(STARTS) - 1.0)
+    rows = (ROWS.indptr, ROWS.column_of, ROWS.values, *located())
     for how, shift, blend in (("linear", 0.0, 1.0), ("nearest", 0.5, 0.0)):
         block, one = np.empty((len(X), 3)), np.empty(len(X))
         reading.read_block(*rows, TABLE, 5, shift, blend, 0, len(X), np.empty(3), block)
@@ -190,3 +188,48 @@ def test_read_block_and_read_one():
         expected = sum(read_grid(X[:, d], GRIDS[d], TABLES[d], how) for d in filled)
         close(block, expected, rtol=1e-13)
         close(one, expected[:, 1], rtol=1e-13)
+
+
+def located():
+    unit = TOP / (2.0**OCTAVES - 1)
+    per_unit = np.divide(1, unit, where=unit > 0, out=np.zeros(9))
+    return per_unit, STARTS, np.diff(STARTS) - 1.0
+
+
+def test_subtract_lower():
+    weights = np.linspace(1, 2, 9)
+    nodes = np.append(PLACES**2, 0).astype(np.float32)
+    out = np.empty(len(X))
+    reading.subtract_lower(ROWS.indptr, ROWS.column_of, ROWS.values, weights, *located(), nodes, 5, 0, len(X), out)
+    expected = X @ weights
+    for d in np.flatnonzero(X.any(axis=0)):
+        below = np.searchsorted(GRIDS[d], np.minimum(X[:, d], TOP[d]), side="right") - 1
+        expected -= np.where(X[:, d] > 0, nodes[STARTS[d] + below], 0)
+    close(out, expected, rtol=1e-13)
+
+
+def test_add_gaps():
+    weights = np.linspace(1, 2, 9)
+    scale = np.repeat(weights, np.diff(STARTS))
+    spreads = np.append(np.random.default_rng(8).random(len(PLACES)), 0)
+    out = np.empty(len(X))
+    places = np.append(PLACES * scale, 0)
+    reading.add_gaps(ROWS.indptr, ROWS.column_of, ROWS.values, weights, *located(), places, spreads, 5, 0, len(X), out)
+    expected = np.zeros(len(X))
+    for d in range(9):
+        grid, x = GRIDS[d], X[:, d]
+        bin_of = np.clip(np.searchsorted(grid, x, side="right") - 1, 0, len(grid) - 2)
+        s = (x - grid[bin_of]) / np.where(TOP[d] > 0, grid[bin_of + 1] - grid[bin_of], 1)
+        inside = s * (1 - s) * spreads[STARTS[d] + bin_of]
+        expected += np.where(x > TOP[d], weights[d] * (x - TOP[d]), np.where(x > 0, inside, 0))
+    close(out, expected, rtol=1e-12)
+
+
+def test_smooth_nodes():
+    noise = np.linspace(0.01, 0.3, len(X))
+    out = np.zeros(len(PLACES) + 1)
+    quantized.smooth_nodes(COLUMNS.indptr, COLUMNS.row_of, COLUMNS.values, noise, STARTS, PLACES, 0, 9, out)
+    for d, grid in enumerate(GRIDS):
+        K = np.minimum(X[:, None, d], X[None, :, d]) + np.diag(noise)
+        k = np.minimum(X[:, None, d], grid[None])
+        close(out[STARTS[d] : STARTS[d + 1]], grid - (k * np.linalg.solve(K, k)).sum(axis=0), grid.max(), rtol=1e-12)

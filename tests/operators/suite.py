@@ -69,6 +69,8 @@ class OperatorSuite:
             close(table.linear_worst, worst_error(X, kernel, V[:, :n_problems], table))
         squares = np.minimum(heights(Y, kernel)[:, None], heights(X, kernel)[None]) ** 2
         close(operator.norm_table().evaluate(rows), squares.sum(axis=(1, 2))[:, None])
+        tabulated(operator, kernel, X, Y, U)
+        close(operator.cross_matrix(rows), kernel_matrix(Y, Y, kernel))
         smaller = np.minimum(X[:, None], X[None])
         slope = np.sqrt(smaller) * np.log(np.maximum(smaller, 1e-300))
         gradient = operator.gradient(U, V)
@@ -208,6 +210,28 @@ class OperatorSuite:
         close(operator.norm_table().evaluate(Rows.from_array(Y)), expected, expected)
 
     @given(st.data())
+    def test_what_is_tabulated_is_exact_at_the_nodes(self, data):
+        X, kernel, operator = self.case(data)
+        Y = data.draw(matrices(X.shape[1]))
+        if self.fits(Y, kernel):
+            tabulated(operator, kernel, X, Y, np.ones((X.shape[0], 2)))
+
+    def test_drawn_functions_have_the_kernel_as_covariance_at_rows_and_nodes(self):
+        X = np.random.default_rng(12).random((5, 2)) * [[1, 1], [1, 0], [1, 1], [0, 1], [1, 1]]
+        kernel = HistogramIntersection(Power(0.5), [1.0, 3.0])
+        operator = self.make(X, kernel)
+        layout = operator.layout(Grid(3, uniform=True))
+        n_normals = int(np.count_nonzero(X)) + layout.n_nodes - 1
+        at_rows, at_nodes = operator.tabulate_draws(layout, _UnitVectors(n_normals), n_normals)
+        close(at_rows @ at_rows.T, kernel_matrix(X, X, kernel))
+        places = layout.places()[:-1]
+        dimension = np.repeat([0, 1], np.diff(layout.starts))
+        smaller = np.where(dimension[:, None] == dimension, np.minimum(places[:, None], places), 0.0)
+        close(at_nodes[:-1] @ at_nodes[:-1].T, smaller)
+        h = heights(X, kernel)[:, dimension]
+        close(at_rows @ at_nodes[:-1].T, np.minimum(h, places))
+
+    @given(st.data())
     def test_with_kernel_equals_a_fresh_operator(self, data):
         X, _, operator = self.case(data)
         other = data.draw(kernels(X))
@@ -328,6 +352,38 @@ def quantized(X, kernel, alpha, Y, table, reading, upper=None):
             f = contributions(X, kernel, alpha, d, nodes)
             total += read_grid(heights(Y, kernel)[:, d], nodes, f, reading)
     return total
+
+
+def tabulated(operator, kernel, X, Y, alpha):
+    """What `tabulate` and its like write at the nodes, and what a layout reads of them."""
+    layout = operator.layout(Grid(4))
+    noise = np.linspace(0.1, 1, X.shape[0])
+    tables = operator.tabulate(layout, alpha), operator.tabulate_norm(layout), operator.tabulate_smoothed(layout, noise)
+    prior, gaps = np.zeros((2, Y.shape[0]))
+    ambiguous = np.zeros(Y.shape[0], bool)  # at a node or just below
+    lower, spreads = np.zeros(Y.shape[0]), np.append(np.diff(layout.places()).clip(0) / 2, 0)
+    for d in range(X.shape[1]):
+        inside = slice(*layout.starts[d : d + 2])
+        h, y = heights(X, kernel)[:, d], heights(Y, kernel)[:, d]
+        nodes = h.max() * octave_nodes(4, layout.octaves[d])
+        k = np.minimum(h[:, None], nodes[None])
+        close(tables[0][inside], k.T @ alpha, max(h.max(), 1e-30) * np.abs(alpha).sum(axis=0), rtol=1e-6)
+        close(tables[1][inside], (k**2).sum(axis=0), (k**2).sum(), rtol=1e-10)
+        explained = (k * np.linalg.solve(np.minimum(h[:, None], h) + np.diag(noise), k)).sum(axis=0)
+        close(tables[2][inside], nodes - explained, h.max(), rtol=1e-7)
+        prior += y
+        place = np.searchsorted(nodes, np.minimum(y, nodes[-1]) * (1 + 1e-12), side="right") - 1
+        lower += np.where(y > 0, tables[1].astype(np.float32)[inside][place], 0)
+        nearest = np.abs(np.minimum(y, nodes[-1])[:, None] - nodes).min(axis=1)
+        ambiguous |= (y > 0) & (y <= nodes[-1]) & (nearest <= 1e-9 * nodes[-1])
+        at = np.clip(place, 0, max(len(nodes) - 2, 0))
+        width = nodes[at + 1] - nodes[at] if len(nodes) > 1 else 0 * y
+        s = np.clip((y - nodes[at]) / np.where(width > 0, width, 1), 0, 1)
+        gaps += np.where(y > nodes[-1], y - nodes[-1], np.where(y > 0, s * (1 - s) * spreads[inside][at], 0))
+    rows, size = Rows.from_array(Y), max(prior.max(initial=0), heights(X, kernel).max(axis=0).sum())
+    close(layout.gaps(spreads, rows), gaps, size, rtol=1e-9)
+    read = layout.subtract_lower(tables[1].astype(np.float32), rows)
+    close(read[~ambiguous], (prior - lower)[~ambiguous], size + lower.max(initial=0), rtol=1e-11)
 
 
 def bin_bound(X, kernel, alpha, table):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import is_classifier, is_outlier_detector
 
 from histogp.atomic import replaceable, replacing
 from histogp.cli.console import progress, say
@@ -41,6 +41,8 @@ def run(options: argparse.Namespace) -> None:
     model = load_model(options)
     if options.report is not None:
         replaceable(Path(options.report))
+    if is_outlier_detector(model):
+        raise DataError("A one-class model has no classes to compare with labels; histogp novelty says what it finds.")
     if not is_classifier(model) and model._scale.size > 1:
         raise DataError(f"The model has {model._scale.size} outputs, but rows can have one target only here.")
     task = "classification" if is_classifier(model) else "regression"

@@ -9,15 +9,19 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier, is_outlier_detector
 
 from histogp.atomic import replaceable
 from histogp.cli.console import Iterations, likelihood, progress, say
 from histogp.cli.data import add_command as new_command
-from histogp.cli.data import add_data, read_data
+from histogp.cli.data import add_data, read_data, read_rows
 from histogp.cli.errors import DataError
 from histogp.estimators.classifier import HistogramGPClassifier
+from histogp.estimators.one_class import HistogramGPOneClass
 from histogp.estimators.regressor import HistogramGPRegressor
 from histogp.kernels import as_kernel
+from histogp.posterior.calibrated import FEWEST
+from histogp.posterior.variance import TABLES
 
 EXAMPLES = """
 histogp fit train.csv --label species -o model.histogp
@@ -25,15 +29,34 @@ histogp fit counts.svmlight --kernel hik-poly --noise 1 -o model.histogp
 histogp fit train.csv --label species --kernel hik-poly --optimize gradient -o model.histogp
 histogp fit X.npy --labels y.npy --prediction quantized --predict-only -o small.histogp
 histogp fit houses.parquet --label price --task regression --ignore id -o model.histogp
+histogp fit usual.csv --one-class -o model.histogp
 """
 
 
 def add_command(commands: Any) -> None:
-    parser = new_command(commands, "fit", "learn from labelled rows and write a model file", EXAMPLES)
+    parser = new_command(commands, "fit", "learn from rows and write a model file", EXAMPLES)
     add_data(parser, labels=True)
     parser.add_argument("-o", "--output", metavar="MODEL", required=True, help="the model file to write")
     parser.add_argument(
         "--task", choices=["classification", "regression"], default="classification", help="default: classification"
+    )
+    parser.add_argument(
+        "--one-class",
+        action="store_true",
+        help="learn what rows look like, without labels, to tell rows that look different; labels are left out",
+    )
+    parser.add_argument(
+        "--criterion",
+        choices=["variance", "mean", "ratio"],
+        help="with --one-class, what tells them: the variance, the mean, or mean by standard deviation; default: "
+        "variance",
+    )
+    parser.add_argument(
+        "--contamination",
+        metavar="PART",
+        type=_contamination,
+        help="with --one-class, the part of the training rows that count as outliers, up to 0.5; default: auto, which "
+        "suits new rows: about one in twenty of them counts as an outlier if they are like the training rows",
     )
     parser.add_argument("--kernel", choices=["hik", "hik-poly", "hik-exp"], default="hik", help="default: hik")
     parser.add_argument("--eta", type=float, help="the kernel's exponent (hik-poly) or growth (hik-exp)")
@@ -61,6 +84,13 @@ def add_command(commands: Any) -> None:
         action="store_true",
         help="leave the training rows out of the file; needs --prediction quantized",
     )
+    parser.add_argument(
+        "--variance",
+        metavar="METHOD",
+        choices=TABLES,
+        help=f"prepare this variance, so that it is in the file: {', '.join(TABLES)}; with --predict-only the others "
+        "are lost. With --one-class it is the one that the scores are made of",
+    )
     parser.add_argument("--jobs", type=int, help="threads; default: all")
     parser.add_argument("--seed", type=int, default=0, help="of the preconditioner; default: 0")
     parser.set_defaults(run=run)
@@ -68,31 +98,77 @@ def add_command(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Learn and write the model; nothing is written if anything fails."""
-    model = _model(options)
+    model = _one_class(options) if options.one_class else _supervised(options)
     if options.predict_only and options.prediction != "quantized":
         raise DataError("--predict-only needs --prediction quantized: exact prediction reads the training rows.")
     replaceable(Path(options.output))
     with progress(f"reading {options.data}") as advance:
-        X, y, names = read_data(options, options.task)
+        X, y, names = read_rows(options) if options.one_class else read_data(options, options.task)
         title = f"learning from {X.shape[0]:,} rows"
         advance(title=title)
         start = perf_counter()
         model.set_callbacks(Iterations(advance, title))
-        _fit(model, X, y, names, options.task)
+        _fit(model, X, y, options.task)
         seconds = perf_counter() - start
         model.set_callbacks()
+        if options.variance is not None:
+            advance(title=f"preparing the variance {options.variance}")
+            _prepare(model, X, options)
+        if names is not None:
+            model.feature_names_in_ = np.array(names, object)
         advance(title=f"writing {options.output}")
         model.save(options.output, include_training=not options.predict_only)
-    kind = f"{len(model.classes_)} classes" if options.task == "classification" else "regression"
     if options.optimize:
         say(_found(model))
     say(
-        f"{options.output}: {model.n_examples_:,} rows, {model.n_features_in_:,} features, {kind}; learnt in "
+        f"{options.output}: {model.n_examples_:,} rows, {model.n_features_in_:,} features, {_kind(model)}; learnt in "
         f"{seconds:.2f} s ({model.n_iter_} iterations), {os.path.getsize(options.output) / 1e6:.1f} MB"
     )
 
 
-def _model(options: argparse.Namespace) -> Any:
+def _supervised(options: argparse.Namespace) -> Any:
+    for name in ("criterion", "contamination"):
+        if getattr(options, name) is not None:
+            raise DataError(f"--{name} is for --one-class.")
+    parameters = {**_parameters(options), "optimize": options.optimize}
+    if options.task == "regression":
+        if options.class_weight:
+            raise DataError("--class-weight is for classification.")
+        return HistogramGPRegressor(_kernel(options), normalize_y=True, **parameters)
+    return HistogramGPClassifier(_kernel(options), class_weight=options.class_weight, **parameters)
+
+
+def _one_class(options: argparse.Namespace) -> Any:
+    for name, given in (
+        ("--task regression", options.task == "regression"),
+        ("--optimize", options.optimize),
+        ("--ard", options.ard),
+        ("--class-weight", options.class_weight),
+    ):
+        if given:
+            raise DataError(f"--one-class and {name} exclude each other: there are no labels to learn from.")
+    criterion = options.criterion or "variance"
+    if options.predict_only and criterion != "mean" and options.variance is None:
+        raise DataError(
+            f"--predict-only needs --criterion mean or --variance {', '.join(TABLES[:-1])} or {TABLES[-1]} here: the "
+            "variance would read the training rows."
+        )
+    contamination = "auto" if options.contamination is None else options.contamination
+    if options.variance == "coarse-quantized" and criterion != "mean" and contamination == "auto":
+        raise DataError(
+            "--variance coarse-quantized needs a number as --contamination here: it is a bound, and auto compares with "
+            "the variance itself."
+        )
+    return HistogramGPOneClass(
+        _kernel(options),
+        criterion=criterion,
+        method=options.variance or "auto",
+        contamination=contamination,
+        **_parameters(options),
+    )
+
+
+def _kernel(options: argparse.Namespace) -> Any:
     kernel = as_kernel(options.kernel)
     if options.eta is not None:
         if kernel.transform is None:
@@ -102,9 +178,13 @@ def _model(options: argparse.Namespace) -> Any:
         if not options.optimize:
             raise DataError("--ard needs --optimize, which learns the weights.")
         kernel.set_params(weights="ard")
-    parameters = {
+    return kernel
+
+
+def _parameters(options: argparse.Namespace) -> dict[str, Any]:
+    """What all models have."""
+    return {
         "noise": options.noise,
-        "optimize": options.optimize,
         "solver": options.solver,
         "tol": options.tol,
         "max_iter": options.max_iter,
@@ -114,11 +194,28 @@ def _model(options: argparse.Namespace) -> Any:
         "n_jobs": options.jobs,
         "random_state": options.seed,
     }
-    if options.task == "regression":
-        if options.class_weight:
-            raise DataError("--class-weight is for classification.")
-        return HistogramGPRegressor(kernel, normalize_y=True, **parameters)
-    return HistogramGPClassifier(kernel, class_weight=options.class_weight, **parameters)
+
+
+def _contamination(text: str) -> Any:
+    try:
+        return "auto" if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither auto nor a number up to 0.5") from None
+
+
+def _prepare(model: Any, X: Any, options: argparse.Namespace) -> None:
+    """Make the tables of a variance, which go into the file."""
+    model.predict_variance(X[:1], options.variance)
+    if options.predict_only and options.variance not in model._posterior.tables():
+        raise DataError(
+            f"--variance {options.variance} needs {FEWEST} training rows to make a table; with fewer take sampled."
+        )
+
+
+def _kind(model: Any) -> str:
+    if is_classifier(model):
+        return f"{len(model.classes_)} classes"
+    return "one class" if is_outlier_detector(model) else "regression"
 
 
 def _found(model: Any) -> str:
@@ -138,7 +235,7 @@ def _found(model: Any) -> str:
     )
 
 
-def _fit(model: Any, X: Any, y: Any, names: list[str] | None, task: str) -> None:
+def _fit(model: Any, X: Any, y: Any, task: str) -> None:
     try:
         model.fit(X, y)
     except ValueError as error:
@@ -147,5 +244,3 @@ def _fit(model: Any, X: Any, y: Any, names: list[str] | None, task: str) -> None
                 "The labels are real numbers; if they are targets of a regression, use --task regression."
             ) from None
         raise
-    if names is not None:
-        model.feature_names_in_ = np.array(names, object)

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import is_classifier, is_outlier_detector
 
 from histogp import container
 from histogp.cli.console import likelihood, say
 from histogp.cli.data import add_command as new_command
 from histogp.estimators.load import load
+from histogp.posterior.variance import METHODS
 
 EXAMPLES = """
 histogp inspect model.histogp
@@ -69,12 +70,10 @@ def describe(path: str) -> dict[str, Any]:
         facts["most relevant"] = _most_relevant(model)
     if hasattr(model, "feature_names_in_"):
         facts["feature names"] = _some(model.feature_names_in_.tolist())
-    if is_classifier(model):
-        facts["classes"] = len(model.classes_)
-        facts["labels"] = _some(model.classes_.tolist())
-        facts["class weight"] = model.class_weight
-    else:
-        facts["outputs"] = int(model._scale.size)
+    facts |= _learnt(model)
+    prepared = [name for name in METHODS if name in model._posterior.tables()]
+    if prepared:
+        facts["prepared variances"] = prepared
     facts |= {
         "solver": model.solver,
         "iterations": model.n_iter_,
@@ -90,6 +89,22 @@ def describe(path: str) -> dict[str, Any]:
         "sha256": document["sha256"],
     }
     return facts
+
+
+def _learnt(model: Any) -> dict[str, Any]:
+    """What is particular to this kind of model."""
+    if is_classifier(model):
+        labels = _some(model.classes_.tolist())
+        return {"classes": len(model.classes_), "labels": labels, "class weight": model.class_weight}
+    if is_outlier_detector(model):
+        return {
+            "detects": "rows unlike the training examples",
+            "criterion": model.criterion,
+            "variance": model.method,
+            "contamination": model.contamination,
+            "offset": model.offset_,
+        }
+    return {"outputs": int(model._scale.size)}
 
 
 def _kernel(kernel: Any) -> str:

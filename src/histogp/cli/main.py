@@ -6,17 +6,19 @@ import argparse
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sklearn.exceptions import ConvergenceWarning
 
 import histogp
-from histogp.cli import demo, evaluate, fit, inspect, predict
+from histogp.cli import demo, evaluate, fit, inspect, novelty, predict
+from histogp.posterior.precise import NotConvergedWarning
 
 EXAMPLES = """examples:
   histogp demo
   histogp fit train.csv --label species -o model.histogp
   histogp predict model.histogp new.parquet -o predictions.csv
+  histogp novelty model.histogp new.parquet -o novelty.csv
   histogp evaluate model.histogp test.csv --label species --report report.html
   histogp inspect model.histogp
 """
@@ -31,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", ConvergenceWarning)
-            warnings.showwarning = _show  # type: ignore[assignment]
+            warnings.simplefilter("always", NotConvergedWarning)
+            warnings.showwarning = _first_of_each()
             options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:
@@ -57,13 +60,21 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"histogp {histogp.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in (demo, fit, predict, evaluate, inspect):
+    for module in (demo, fit, predict, novelty, evaluate, inspect):
         module.add_command(commands)
     return top
 
 
-def _show(message: Warning | str, *_: object) -> None:
-    print(f"histogp: {message}", file=sys.stderr)
+def _first_of_each() -> Callable[..., None]:
+    """Prints a warning unless one of its kind was printed before: variances are warned of in every block of rows."""
+    shown: set[type[Warning]] = set()
+
+    def show(message: Warning | str, category: type[Warning], *_: object) -> None:
+        if category not in shown:
+            shown.add(category)
+            print(f"histogp: {message}", file=sys.stderr)
+
+    return show
 
 
 def _sentence(error: BaseException) -> str:

@@ -1,36 +1,63 @@
-"""``histogp predict``: labels or values for new rows, piece by piece."""
+"""``histogp predict``: labels or values for new rows, piece by piece, and how sure they are."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
-from sklearn.base import is_classifier
+import numpy as np
+from sklearn.base import is_classifier, is_outlier_detector
 
 from histogp.cli.console import progress
 from histogp.cli.data import add_command as new_command
 from histogp.cli.data import add_data, open_data
+from histogp.cli.errors import DataError
 from histogp.cli.sinks import open_sink
 from histogp.estimators.load import load
+from histogp.posterior.variance import METHODS
+from histogp.storage import Array
 
 EXAMPLES = """
 histogp predict model.histogp new.csv
 histogp predict model.histogp new.parquet --scores -o predictions.parquet
 histogp predict model.histogp new.npy --prediction quantized -o predictions.jsonl
+histogp predict model.histogp new.csv --proba --variance calibrated -o predictions.csv
 """
 CHUNK_ROWS = 8192
+
+
+class Part(NamedTuple):
+    """Some columns of the output: their names, and what computes them for rows X, (n,) each."""
+
+    names: list[str]
+    columns: Callable[[Any], Iterable[Array]]
 
 
 def add_command(commands: Any) -> None:
     parser = new_command(commands, "predict", "predict rows of a file of any size, with bounded memory", EXAMPLES)
     parser.add_argument("model", metavar="MODEL", help="a file that histogp fit wrote")
     add_data(parser, labels=False)
+    add_output(parser)
+    parser.add_argument(
+        "--scores", action="store_true", help="also write the score of each class, or how usual a row is (one class)"
+    )
+    parser.add_argument("--proba", action="store_true", help="also write the probability of each class")
+    parser.add_argument(
+        "--variance",
+        metavar="METHOD",
+        choices=METHODS,
+        help=f"also write the variance of an observation, that is with noise: {', '.join(METHODS)}; precise takes "
+        "milliseconds a row, calibrated and sampled estimate it in microseconds, and the others bound it from above",
+    )
+    add_prediction(parser)
+    parser.set_defaults(run=run)
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="csv, parquet, jsonl or ndjson; default: csv on standard output"
     )
-    parser.add_argument("--scores", action="store_true", help="also write the score of each class")
-    add_prediction(parser)
-    parser.set_defaults(run=run)
 
 
 def add_prediction(parser: argparse.ArgumentParser) -> None:
@@ -49,31 +76,67 @@ def load_model(options: argparse.Namespace) -> Any:
 def run(options: argparse.Namespace) -> None:
     """Write one line for each row, in their order."""
     model = load_model(options)
+    parts = [_prediction(model, options.scores)]
+    if options.proba:
+        parts.append(_probabilities(model))
+    if options.variance is not None:
+        parts.append(_variance(model, options.variance))
+    write_parts(options, model, parts, "predicting")
+
+
+def write_parts(options: argparse.Namespace, model: Any, parts: Sequence[Part], title: str) -> None:
+    """Read the data piece by piece and write the columns of all parts."""
     source = open_data(options, model)
-    names = _columns(model, options.scores)
+    names = [name for part in parts for name in part.names]
     # Names were matched when the columns were chosen.
     vars(model).pop("feature_names_in_", None)
-    with open_sink(options.output, names) as sink, progress("predicting", source.n_rows) as advance:
+    with open_sink(options.output, names) as sink, progress(title, source.n_rows) as advance:
         for chunk in source.chunks(CHUNK_ROWS):
-            sink.write(dict(zip(names, _predict(model, chunk.X, options.scores), strict=True)))
+            columns = [column for part in parts for column in part.columns(chunk.X)]
+            sink.write(dict(zip(names, columns, strict=True)))
             advance(chunk.X.shape[0])
 
 
-def _columns(model: Any, with_scores: bool) -> list[str]:
+def _prediction(model: Any, with_scores: bool) -> Part:
     if is_classifier(model):
-        classes = model.classes_[1:] if len(model.classes_) == 2 else model.classes_
-        return ["prediction", *(f"score_{label}" for label in classes if with_scores)]
-    if model._single_output:
-        return ["prediction"]
-    return [f"prediction_{k}" for k in range(model._scale.size)]
+        return _classes(model, with_scores)
+    if is_outlier_detector(model):
+        return _inliers(model, with_scores)
+    if with_scores:
+        raise DataError("--scores is for classifiers and one-class models; what a regressor predicts has no scores.")
+    return Part(_outputs(model, "prediction"), lambda X: np.atleast_2d(model.predict(X).T))
 
 
-def _predict(model: Any, X: Any, with_scores: bool) -> list[Any]:
+def _classes(model: Any, with_scores: bool) -> Part:
+    classes = model.classes_[1:] if len(model.classes_) == 2 else model.classes_
+
+    def columns(X: Any) -> Iterable[Array]:
+        scores = model.decision_function(X)
+        return [model._labels(scores), *(np.atleast_2d(scores.T) if with_scores else [])]
+
+    return Part(["prediction", *(f"score_{label}" for label in classes if with_scores)], columns)
+
+
+def _inliers(model: Any, with_scores: bool) -> Part:
+    def columns(X: Any) -> Iterable[Array]:
+        scores = model.score_samples(X)
+        return [np.where(scores < model.offset_, -1, 1), *([scores] if with_scores else [])]
+
+    return Part(["prediction", *(["score"] if with_scores else [])], columns)
+
+
+def _probabilities(model: Any) -> Part:
     if not is_classifier(model):
-        values = model.predict(X)
-        return [values] if values.ndim == 1 else list(values.T)
-    scores = model.decision_function(X)
-    labels = model._labels(scores)
-    if not with_scores:
-        return [labels]
-    return [labels, *([scores] if scores.ndim == 1 else scores.T)]
+        raise DataError("--proba needs a classifier: other models have no classes.")
+    return Part([f"proba_{label}" for label in model.classes_], lambda X: model.predict_proba(X).T)
+
+
+def _variance(model: Any, method: str) -> Part:
+    return Part(_outputs(model, "variance"), lambda X: np.atleast_2d(model.predict_variance(X, method).T))
+
+
+def _outputs(model: Any, name: str) -> list[str]:
+    """The columns for a quantity that a regressor has for each of its outputs."""
+    if getattr(model, "_single_output", True):
+        return [name]
+    return [f"{name}_{k}" for k in range(model._scale.size)]

@@ -246,6 +246,9 @@ class HistogramGP(UncertaintyMixin, CallbackSupportMixin, BaseEstimator):
         """The inverse; returns the number of problems."""
         raise NotImplementedError
 
+    def _prepare_to_predict_only(self) -> None:
+        """Prepare what the training examples are needed for, before they are left behind."""
+
     def _pack_targets(self, writer: Writer) -> None:
         raise NotImplementedError
 

@@ -265,6 +265,9 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
             raise ModelFileError("its classes are damaged.")
         return n_classes if n_classes > 2 else 1
 
+    def _prepare_to_predict_only(self) -> None:
+        self._posterior.temperature(self._solver_options())
+
     def _pack_targets(self, writer: Writer) -> None:
         writer.arrays["codes"] = self._codes(self._posterior.targets).astype(np.uint32)
 

@@ -10,13 +10,14 @@ import numpy as np
 
 from histogp import container
 from histogp.container import ModelFileError
+from histogp.estimators import table_file
 from histogp.estimators.encoding import Reader, Writer, integer
 from histogp.estimators.validation import number_of_threads
 from histogp.kernels import HistogramIntersection, resolve
 from histogp.operators.grid import GridLayout
 from histogp.operators.quantized import QuantizedTable
 from histogp.operators.sorted import SortedOperator
-from histogp.posterior.fit import Posterior
+from histogp.posterior.fit import Posterior, Tables
 from histogp.posterior.predict_only import PredictOnly
 from histogp.posterior.quantized import QuantizedMean
 from histogp.solvers.noise import Noise
@@ -43,6 +44,8 @@ _KEYS = {
     "n_nonzeros",
     "includes_training",
     "outputs",
+    "prepared",
+    "seed",
     "sha256",
 }
 
@@ -55,6 +58,8 @@ def save(estimator: Any, path: Any, include_training: bool) -> None:
         )
     estimator._validate_params()
     include_training = bool(include_training)
+    if not include_training:
+        estimator._prepare_to_predict_only()
     writer = Writer()
     parameters = estimator.get_params(deep=False)
     document = {
@@ -73,6 +78,8 @@ def save(estimator: Any, path: Any, include_training: bool) -> None:
         "n_nonzeros": estimator.n_nonzeros_,
         "includes_training": include_training,
         "outputs": estimator._pack(writer),
+        "prepared": table_file.pack(estimator._posterior.tables(), writer, include_training),
+        "seed": estimator._posterior.seed,
     }
     writer.arrays["residual"] = estimator.residual_
     writer.arrays["noise_found"] = np.array([estimator.noise_])
@@ -152,10 +159,13 @@ def _restore(cls: Any, document: dict[str, Any], reader: Reader) -> Any:
     if len(estimator.residual_) != n_problems or n_problems < 1:
         raise ModelFileError("its number of problems is damaged.")
     resolved = resolve(kernel, n_features)
+    tables = table_file.unpack(document["prepared"], reader, resolved, n_features, estimator.n_examples_)
+    seed = integer(document, "seed")
     if includes_training:
-        estimator._install(_read_training(estimator, resolved, reader, pointers, n_problems))
+        estimator._install(_read_training(estimator, resolved, reader, pointers, n_problems, tables, seed))
     else:
-        estimator._posterior = _read_table(estimator, resolved, reader, pointers, n_problems)
+        quantized = _read_table(estimator, resolved, reader, pointers, n_problems)
+        estimator._posterior = PredictOnly(quantized, tables, seed)
     reader.finish()
     return estimator
 
@@ -198,7 +208,9 @@ def _training_arrays(posterior: Posterior) -> dict[str, Any]:
     return arrays
 
 
-def _read_training(estimator: Any, kernel: Any, reader: Reader, indptr: Array, n_problems: int) -> Posterior:
+def _read_training(
+    estimator: Any, kernel: Any, reader: Reader, indptr: Array, n_problems: int, tables: Tables, seed: int
+) -> Posterior:
     n_rows = estimator.n_examples_
     # First, again, what is as long as it says.
     alpha = reader.array("alpha", np.float64, (n_rows, n_problems))
@@ -219,7 +231,7 @@ def _read_training(estimator: Any, kernel: Any, reader: Reader, indptr: Array, n
         )
         noise = Noise(noise.sample, targets.argmax(axis=1), positive, negative)
     operator = SortedOperator(data, kernel, number_of_threads(estimator.n_jobs))
-    return Posterior(operator, noise, alpha, targets, float(estimator.residual_.max()))
+    return Posterior(operator, noise, alpha, targets, float(estimator.residual_.max()), seed, tables)
 
 
 def _table_arrays(quantized: QuantizedMean) -> dict[str, Any]:
@@ -228,7 +240,7 @@ def _table_arrays(quantized: QuantizedMean) -> dict[str, Any]:
     return {f"table.{name}": getattr(source, name) for source, names in sources for name in names}
 
 
-def _read_table(estimator: Any, kernel: Any, reader: Reader, starts: Array, n_problems: int) -> PredictOnly:
+def _read_table(estimator: Any, kernel: Any, reader: Reader, starts: Array, n_problems: int) -> QuantizedMean:
     n_features, grid = estimator.n_features_in_, estimator._grid()
     upper = reader.array("table.upper", np.float64, (n_features,), lowest=0)
     layout = GridLayout.checked(kernel, int(grid.n_bins), upper, starts)
@@ -242,4 +254,4 @@ def _read_table(estimator: Any, kernel: Any, reader: Reader, starts: Array, n_pr
         for name, shape in shapes.items()
     }
     norms = {name: arrays.pop(name) for name in _NORMS}
-    return PredictOnly(QuantizedMean(QuantizedTable(layout, **arrays), grid, **norms))
+    return QuantizedMean(QuantizedTable(layout, **arrays), grid, **norms)

@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from histogp.estimators.base import HistogramGP
 from histogp.estimators.encoding import Reader, Writer
 from histogp.estimators.validation import validate_features, validate_weights
-from histogp.posterior.variance import METHODS
+from histogp.posterior.calibrated import FEWEST
+from histogp.posterior.variance import METHODS, TABLES
 from histogp.solvers.noise import Noise
-from histogp.storage import Array
+from histogp.storage import Array, Rows
 
 # The part of normal examples, left out of training one at a time, that count as outliers by default.
 REJECTED = 0.05
@@ -168,7 +169,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         if self.criterion != "variance":
             means = self._mean_of(rows)[:, 0]
         if self.criterion != "mean":
-            method = self._quick_method() if self.method == "auto" else self.method
+            method = self._chosen_method()
             latent = self._latent_variance(rows, method, self._variance_options(method))
         return self._score(means, latent)
 
@@ -204,6 +205,21 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
     def _unpack(self, reader: Reader, description: dict[str, Any]) -> int:
         self.offset_ = float(reader.array("offset", np.float64, (1,))[0])
         return 1
+
+    def _prepare_to_predict_only(self) -> None:
+        if self.criterion == "mean":
+            return
+        method = self._chosen_method()
+        if method not in TABLES or (method == "calibrated" and self.n_examples_ < FEWEST):
+            raise ValueError(
+                f"Scores by the variance {method!r} need the training examples: save them too (include_training=True), "
+                'or call set_params(method="sampled") first.'
+            )
+        no_rows = Rows.from_array(np.empty((0, self.n_features_in_)))
+        self._latent_variance(no_rows, method, self._variance_options(method))
+
+    def _chosen_method(self) -> Any:
+        return self._quick_method() if self.method == "auto" else self.method
 
     def _pack_targets(self, writer: Writer) -> None:
         pass

@@ -16,6 +16,9 @@ from histogp.solvers.cholesky import SMALL_N
 from histogp.storage import Array, Rows
 
 
+PRECISE_TOL = 1e-4
+
+
 class UncertaintyMixin(EvidenceMixin):
     """For estimators with a posterior."""
 
@@ -31,7 +34,7 @@ class UncertaintyMixin(EvidenceMixin):
         *,
         n_eigenvectors: Any = 8,
         n_samples: int = 256,
-        tol: float = 1e-4,
+        tol: float | None = None,
         per_class: bool = False,
     ) -> Array:
         """The posterior variance at each row of X: how far a new observation may be from the predicted mean.
@@ -66,9 +69,9 @@ class UncertaintyMixin(EvidenceMixin):
             For "fine". Several numbers give a column each, from one decomposition.
         n_samples : int, default=256
             For "sampled".
-        tol : float, default=1e-4
+        tol : float or None, default=None
             For "precise": the residual of each system, relative to its right-hand side. The error of the variance
-            is of the order of its square.
+            is of the order of its square. None is 1e-4, or the estimator's own ``tol`` if that is smaller.
         per_class : bool, default=False
             For "precise": a column for each class or output.
 
@@ -110,7 +113,7 @@ class UncertaintyMixin(EvidenceMixin):
         return Rows.from_array(validate_features(self, X, reset=False), number_of_threads(self.n_jobs))
 
     def _variance_options(
-        self, method: str = "precise", n_eigenvectors: Any = 8, n_samples: int = 256, tol: float = 1e-4
+        self, method: str = "precise", n_eigenvectors: Any = 8, n_samples: int = 256, tol: float | None = None
     ) -> VarianceOptions:
         if method not in METHODS:
             raise ValueError(f"Unknown method {method!r}; known are {', '.join(map(repr, METHODS))}.")
@@ -119,6 +122,7 @@ class UncertaintyMixin(EvidenceMixin):
             raise ValueError(f"n_eigenvectors must be one or several whole numbers >= 0; got {n_eigenvectors!r}.")
         if not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"n_samples must be a whole number above 0; got {n_samples!r}.")
+        tol = min(PRECISE_TOL, self.tol) if tol is None else tol
         if not isinstance(tol, Real) or not 0 < tol < np.inf:
             raise ValueError(f"tol must be a number above 0; got {tol!r}.")
         several = numbers.tolist() if np.ndim(n_eigenvectors) else int(numbers[0])

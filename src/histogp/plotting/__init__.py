@@ -2,5 +2,7 @@
 
 from histogp.plotting.likelihood import LikelihoodDisplay
 from histogp.plotting.relevance import RelevanceDisplay
+from histogp.plotting.tightness import TightnessDisplay
+from histogp.plotting.uncertainty import UncertaintyDisplay
 
-__all__ = ["LikelihoodDisplay", "RelevanceDisplay"]
+__all__ = ["LikelihoodDisplay", "RelevanceDisplay", "TightnessDisplay", "UncertaintyDisplay"]

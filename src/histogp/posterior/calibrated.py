@@ -108,7 +108,7 @@ def calibrate(operator: KernelOperator, noise: Array, n_threads: int, seed: int)
     chosen = rng.permutation(len(index))[: 2 * BLOCK]
     exact = np.empty(0)
     weights, error = tables.weights, np.inf
-    while len(exact) < len(chosen) and not error <= GOOD_ERROR:
+    while len(exact) < len(chosen) and error > GOOD_ERROR:
         more = index[chosen[len(exact) : len(exact) + BLOCK]]
         exact = np.append(exact, _leave_one_out(operator, noise, more, preconditioner))
         weights, error = _fit(features[chosen[: len(exact)]], exact)
@@ -143,16 +143,17 @@ def _leave_one_out(
         else:
             first = np.ones(len(index)) if is_uniform(noise[:, None]) else 1 / noise[index]
         terms = solution.steps * np.cumprod(np.vstack([first, solution.ratios]), axis=0)
-        shrink = np.clip((terms[-2:].sum(axis=0) / terms[-4:-2].sum(axis=0)) ** 0.5, 0.0, 0.9)
-        diagonal += np.nan_to_num(terms[-1] * shrink / (1 - shrink))
+        last, before = terms[-2:].sum(axis=0), terms[-4:-2].sum(axis=0)
+        shrink = np.clip(np.divide(last, before, out=np.zeros_like(last), where=before > 0) ** 0.5, 0.0, 0.9)
+        diagonal += terms[-1] * shrink / (1 - shrink)
     return np.maximum(1 / diagonal - noise[index], SMALLEST * operator.diagonal()[index])
 
 
 def _fit(features: Array, exact: Array) -> tuple[Array, float]:
     """Weights with the smallest relative squared error, and its root mean square by leave-one-out."""
     usable = exact > 0
-    if usable.sum() < MIN_ROWS:  # rows of zeros
-        return np.array([1.0, 0.0, 0.0]), np.nan
+    if usable.sum() < MIN_ROWS:  # rows of zeros, of which nothing can be learned
+        return np.array([1.0, 0.0, 0.0]), 1.0
     scaled = features[usable] / exact[usable, None]
     left, values, right = np.linalg.svd(scaled, full_matrices=False)
     good = values > 1e-10 * values[0]

@@ -9,7 +9,7 @@ import numpy as np
 
 from histogp.operators.base import Grid
 from histogp.posterior.quantized import QuantizedMean
-from histogp.posterior.variance import METHODS, VarianceMethod, VarianceOptions
+from histogp.posterior.variance import TABLES, VarianceMethod, VarianceOptions
 from histogp.solvers.solve import SolverOptions
 from histogp.storage import Array, Rows
 
@@ -23,6 +23,7 @@ class PredictOnly:
 
     prepared: QuantizedMean
     kept: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    seed: int = 0
 
     def tables(self) -> dict[str, tuple[Any, Any]]:
         return self.kept
@@ -52,7 +53,7 @@ class PredictOnly:
         return self._kept("calibrated").error
 
     def temperature(self, solver: SolverOptions) -> float:
-        return self.kept["temperature"][1]
+        return self._kept("temperature")
 
     def prior_variance(self, rows: Rows) -> Array:
         kernel = self.prepared.table.layout.kernel
@@ -66,10 +67,14 @@ class PredictOnly:
 
     def _kept(self, method: str, wanted: int | None = None) -> Any:
         version, table = self.kept.get(method, (None, None))
-        if table is None or version != wanted:
-            known = ", ".join(repr(name) for name in self.kept if name in METHODS)
+        if table is not None and version == wanted:
+            return table
+        if method not in TABLES:
             raise ValueError(
-                f"This model was saved without its training examples and cannot prepare the variance {method!r} "
-                f"with these options any more; it has {known or 'none'}. Call predict_variance before saving."
+                f"This model was saved without its training examples, which {method!r} needs; "
+                f"{', '.join(map(repr, TABLES))} can do without if they were used before saving."
             )
-        return table
+        raise ValueError(
+            f"This model was saved without its training examples and had not prepared {method!r} with these options: "
+            "call predict_variance with them before saving."
+        )

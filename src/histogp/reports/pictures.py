@@ -10,11 +10,13 @@ from html import escape
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from histogp.storage import Array
 
 SIDE = 168  # of a histogram, in pixels: that of a 28 x 28 image in the usual scale
 MOST_BARS = 128
+MOST_PICTURES = 12
 
 
 def image(pixels: Any, *, scale: int = 6, label: str) -> str:
@@ -60,6 +62,19 @@ def card(picture: str, *, title: str, detail: str, wrong: bool) -> str:
 def gallery(cards: Sequence[str]) -> str:
     """Cards side by side."""
     return f'<div class="gallery">{"".join(cards)}</div>'
+
+
+def of_rows(
+    X: Any, index: Array, captions: Sequence[tuple[str, str, bool]], image_shape: tuple[int, int] | None
+) -> str:
+    """The rows ``index`` of X, each with a title, a detail and whether it is wrong; images or histograms."""
+    rows = X[index].toarray() if sparse.issparse(X) else np.asarray(X)[index]
+    cards = []
+    for row, (title, detail, wrong) in zip(rows, captions, strict=True):
+        label = f"{title} {detail}"
+        picture = histogram(row, label=label) if image_shape is None else image(row.reshape(image_shape), label=label)
+        cards.append(card(picture, title=title, detail=detail, wrong=wrong))
+    return gallery(cards)
 
 
 def _png(grey: Array) -> bytes:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.metrics import confusion_matrix
 
@@ -16,9 +15,10 @@ from histogp.reports.charts import Series
 from histogp.reports.curves import Point, Quantization, learning_curve, quantization_curve
 from histogp.reports.evaluation import Evaluation, evaluate
 from histogp.reports.page import Section, render
+from histogp.reports.pictures import MOST_PICTURES
+from histogp.reports.uncertainty import classifier_sections, regressor_sections
 from histogp.storage import Array
 
-MOST_PICTURES = 12
 SPELLED = {"exact": "exact", "quantized": "quantised"}
 
 
@@ -49,6 +49,11 @@ def report(
         sections.append(Section("How close it comes", "On the diagonal a prediction is perfect.", chart))
     if evaluation.labels.ndim == 1:
         sections.append(_hardest(evaluation, X, image_shape))
+    say("uncertainty")
+    if is_classifier(model):
+        sections += classifier_sections(model, evaluation, X, image_shape)
+    else:
+        sections += regressor_sections(model, evaluation, X)
     if isinstance(model._posterior, PredictOnly):
         text = "The model was saved without its training examples, so that it cannot learn again from fewer of them."
         sections.append(Section("What more data would bring", text, ""))
@@ -126,16 +131,7 @@ def _hardest(evaluation: Evaluation, X: Any, image_shape: tuple[int, int] | None
         found = _errors_found(evaluation)
         if found is not None:
             text += f" Here the least certain tenth holds {found:.0%} of all errors."
-    rows = X[hardest].toarray() if sparse.issparse(X) else np.asarray(X)[hardest]
-    cards = []
-    for row, (heading, detail, wrong) in zip(rows, captions, strict=True):
-        label = f"{heading} {detail}"
-        if image_shape is None:
-            picture = pictures.histogram(row, label=label)
-        else:
-            picture = pictures.image(row.reshape(image_shape), label=label)
-        cards.append(pictures.card(picture, title=heading, detail=detail, wrong=wrong))
-    return Section(title, text, pictures.gallery(cards))
+    return Section(title, text, pictures.of_rows(X, hardest, captions, image_shape))
 
 
 def _errors_found(evaluation: Evaluation) -> float | None:

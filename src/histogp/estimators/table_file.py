@@ -1,0 +1,165 @@
+"""What a posterior has prepared for variances and probabilities, in a model file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from histogp.container import ModelFileError
+from histogp.estimators.encoding import Reader, Writer, integer
+from histogp.kernels import ResolvedKernel
+from histogp.operators.grid import GridLayout
+from histogp.posterior.calibrated import Calibrated
+from histogp.posterior.fit import Tables
+from histogp.posterior.samples import PosteriorSamples
+from histogp.posterior.spectrum import CoarseQuantized, Spectrum
+
+_SPECTRUM = ("vectors", "values", "ceilings")
+
+
+def pack(tables: Tables, writer: Writer, include_training: bool) -> dict[str, Any]:
+    """Put the arrays into ``writer`` and describe them; the eigenvectors only where the training examples go, too."""
+    return {
+        name: _PACK[name](_Prefixed(name, writer), version, value)
+        for name, (version, value) in tables.items()
+        if include_training or name != "spectrum"
+    }
+
+
+def unpack(description: Any, reader: Reader, kernel: ResolvedKernel, n_features: int, n_rows: int) -> Tables:
+    """The inverse, which believes nothing."""
+    if not isinstance(description, dict) or not description.keys() <= _UNPACK.keys():
+        raise ModelFileError("what it has prepared is damaged.")
+    return {
+        name: _UNPACK[name](_Source(name, reader, kernel, n_features, n_rows), description[name])
+        for name in description
+    }
+
+
+class _Prefixed:
+    """Arrays of one table."""
+
+    def __init__(self, name: str, writer: Writer):
+        self._name, self._writer = name, writer
+
+    def put(self, **arrays: Any) -> None:
+        for key, array in arrays.items():
+            self._writer.arrays[f"prepared.{self._name}.{key}"] = np.asarray(array)
+
+    def put_layout(self, key: str, layout: Any) -> int:
+        self.put(**{f"{key}upper": layout.upper, f"{key}starts": layout.starts})
+        return layout.n_bins
+
+
+class _Source:
+    def __init__(self, name: str, reader: Reader, kernel: ResolvedKernel, n_features: int, n_rows: int):
+        self._name, self._reader = name, reader
+        self.kernel, self.n_features, self.n_rows = kernel, n_features, n_rows
+
+    def get(self, key: str, dtype: Any, shape: tuple[int | None, ...], lowest: float = -np.inf) -> np.ndarray:
+        return self._reader.array(f"prepared.{self._name}.{key}", dtype, shape, lowest=lowest)
+
+    def layout(self, key: str, document: Any, name: str = "n_bins") -> GridLayout:
+        n_bins = integer(document, name, 1)
+        upper = self.get(f"{key}upper", np.float64, (self.n_features,), lowest=0)
+        starts = self.get(f"{key}starts", np.int64, (self.n_features + 1,))
+        return GridLayout.checked(self.kernel, n_bins, upper, starts)
+
+
+def _pack_coarse(out: _Prefixed, version: int, table: CoarseQuantized) -> Any:
+    out.put(nodes=table.nodes)
+    return {"n_bins": out.put_layout("", table.layout)}
+
+
+def _unpack_coarse(source: _Source, document: Any) -> tuple[Any, Any]:
+    layout = source.layout("", document)
+    return layout.n_bins, CoarseQuantized(layout, source.get("nodes", np.float32, (layout.n_nodes,), lowest=0))
+
+
+def _pack_samples(out: _Prefixed, version: int, table: PosteriorSamples) -> Any:
+    out.put(nodes=table.nodes, spreads=table.spreads)
+    return {"n_bins": out.put_layout("", table.layout), "n_samples": version}
+
+
+def _unpack_samples(source: _Source, document: Any) -> tuple[Any, Any]:
+    layout = source.layout("", document)
+    n_samples = integer(document, "n_samples", 1)
+    nodes = source.get("nodes", np.float32, (layout.n_nodes, n_samples))
+    return n_samples, PosteriorSamples(layout, nodes, source.get("spreads", np.float64, (layout.n_nodes,), lowest=0))
+
+
+def _pack_calibrated(out: _Prefixed, version: None, table: Calibrated) -> Any:
+    out.put(
+        smoothed=table.smoothed,
+        projections=table.projections,
+        weights=table.weights,
+        error=[table.error],
+        left_out=table.left_out,
+        left_out_variances=table.left_out_variances,
+    )
+    return {
+        "smoothed_bins": out.put_layout("smoothed_", table.smoothed_layout),
+        "projections_bins": out.put_layout("projections_", table.projections_layout),
+    }
+
+
+def _unpack_calibrated(source: _Source, document: Any) -> tuple[Any, Any]:
+    smoothed = source.layout("smoothed_", document, "smoothed_bins")
+    projections = source.layout("projections_", document, "projections_bins")
+    left_out = source.get("left_out", np.int64, (None,), lowest=0)
+    if left_out.size and left_out.max() >= source.n_rows:
+        raise ModelFileError("its left-out examples do not exist.")
+    table = Calibrated(
+        source.kernel,
+        smoothed,
+        source.get("smoothed", np.float64, (smoothed.n_nodes,), lowest=0),
+        projections,
+        source.get("projections", np.float32, (projections.n_nodes, None)),
+        source.get("weights", np.float64, (3,)),
+        float(source.get("error", np.float64, (1,), lowest=0)[0]),
+        left_out,
+        source.get("left_out_variances", np.float64, left_out.shape, lowest=0),
+    )
+    return None, table
+
+
+def _pack_spectrum(out: _Prefixed, version: int, spectrum: Spectrum) -> Any:
+    out.put(**{name: getattr(spectrum, name) for name in _SPECTRUM})
+    return {"n_vectors": version}
+
+
+def _unpack_spectrum(source: _Source, document: Any) -> tuple[Any, Any]:
+    n_vectors = integer(document, "n_vectors")
+    vectors = source.get("vectors", np.float64, (source.n_rows, None))
+    count = vectors.shape[1]
+    values = source.get("values", np.float64, (count,), lowest=0)
+    ceilings = source.get("ceilings", np.float64, (count + 1,), lowest=0)
+    if count < min(n_vectors, source.n_rows) or (count and values.min() <= 0) or ceilings[0] <= 0:
+        raise ModelFileError("its eigenvectors are damaged.")
+    return n_vectors, Spectrum(vectors, values, ceilings)
+
+
+def _pack_temperature(out: _Prefixed, version: None, temperature: float) -> Any:
+    out.put(value=[temperature])
+    return {}
+
+
+def _unpack_temperature(source: _Source, document: Any) -> tuple[Any, Any]:
+    return None, float(source.get("value", np.float64, (1,), lowest=0)[0])
+
+
+_PACK: dict[str, Any] = {
+    "coarse-quantized": _pack_coarse,
+    "sampled": _pack_samples,
+    "calibrated": _pack_calibrated,
+    "spectrum": _pack_spectrum,
+    "temperature": _pack_temperature,
+}
+_UNPACK: dict[str, Any] = {
+    "coarse-quantized": _unpack_coarse,
+    "sampled": _unpack_samples,
+    "calibrated": _unpack_calibrated,
+    "spectrum": _unpack_spectrum,
+    "temperature": _unpack_temperature,
+}

@@ -1,0 +1,211 @@
+"""Every variance against the dense formula, for every kernel, kind of noise and input."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from operators.suite import kernels
+from oracles import Log, close, heights, histograms, kernel_matrix, matrices
+from scipy.stats import spearmanr
+
+from histogp.kernels import Exponential, HistogramIntersection, Power, resolve
+from histogp.operators.build import build_operator
+from histogp.posterior.precise import NotConvergedWarning
+from histogp.posterior.variance import METHODS, VarianceOptions, Variances
+from histogp.solvers.noise import Noise
+from histogp.solvers.solve import SolverOptions
+from histogp.storage import Rows
+
+KERNELS = {
+    "identity": HistogramIntersection(),
+    "power": HistogramIntersection(Power(0.5)),
+    "exponential": HistogramIntersection(Exponential(2.0)),
+    "own transform": HistogramIntersection(Log(3.0)),
+    "weights": HistogramIntersection(weights=np.linspace(0, 2, 8)),
+    "one eta a dimension": HistogramIntersection(Power(np.linspace(0.3, 1.5, 8)), np.linspace(3, 1, 8)),
+}
+X = histograms(400, 8)
+X[:, 5] = 0  # empty in training
+# Rows like those of training, above their range, with a column that was empty, and of zeros.
+TEST = np.vstack([histograms(30, 8, seed=3), 3 * X[:5], histograms(5, 8, seed=4) + np.eye(8)[5], np.zeros((1, 8))])
+ROWS = Rows.from_array(TEST)
+OPTIONS = VarianceOptions(tol=1e-10)
+CG = SolverOptions("cg", 1e-3, n_threads=2)
+
+
+def noises(n, kind):
+    rng = np.random.default_rng(5)
+    if kind == "one":
+        return Noise(np.full(n, 0.1))
+    sample = 0.1 * rng.uniform(0.5, 2, n)
+    if kind == "one an example":
+        return Noise(sample)
+    return Noise(sample, rng.integers(0, 3, n), np.array([0.5, 1.0, 2.0]), np.array([1.5, 1.0, 0.7]))
+
+
+def exact(kernel, diagonal, train=X, test=TEST):
+    """Prior variance and latent variance by the dense formula, (n,) each."""
+    K = kernel_matrix(train, train, kernel) + np.diag(diagonal)
+    k = kernel_matrix(train, test, kernel)
+    prior = heights(test, kernel).sum(axis=1)
+    return prior, prior - (k * np.linalg.solve(K, k)).sum(axis=0)
+
+
+def variances(kernel, noise, train=X, seed=0):
+    return Variances(build_operator(train, resolve(kernel, train.shape[1]), 2), noise, seed)
+
+
+@pytest.mark.parametrize("kind", ["one", "one an example", "one a class"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_method_is_right_or_a_bound(name, kind):
+    noise = noises(400, kind)
+    prior, expected = exact(KERNELS[name], noise.diagonals().max(axis=1))
+    found = variances(KERNELS[name], noise)
+    for solver in (SolverOptions(n_threads=2), CG):
+        close(found.latent(ROWS, "precise", OPTIONS, solver), expected, prior.max(), rtol=1e-9)
+        found = variances(KERNELS[name], noise)
+    chain = [expected, *found.latent(ROWS, "fine", VarianceOptions([8, 2, 0]), CG).T]
+    chain += [found.latent(ROWS, method, OPTIONS, CG) for method in ("coarse", "coarse-quantized")] + [prior]
+    for smaller, larger in itertools.pairwise(chain):
+        assert np.all(smaller <= larger + 1e-9 * prior.max())
+    assert np.all(chain[1] >= 0)
+    # More eigenvectors than there are make it exact.
+    every = found.latent(ROWS, "fine", VarianceOptions(400), CG)
+    close(every, expected, prior.max(), rtol=1e-9)
+    sampled = found.latent(ROWS, "sampled", VarianceOptions(n_samples=512), CG)
+    large = expected > 1e-6 * prior.max()
+    assert np.sqrt(np.mean((sampled[large] / expected[large] - 1) ** 2)) < 0.12
+    calibrated = found.latent(ROWS, "calibrated", OPTIONS, CG)
+    assert np.all(calibrated >= 0)
+    assert np.all(calibrated <= prior + 1e-9)
+    inside = large & (np.arange(len(large)) < 30)
+    error = np.sqrt(np.mean((calibrated[inside] / expected[inside] - 1) ** 2))
+    assert error < 0.2  # eight dimensions of few examples: the worst case for it
+    assert error / 3 < found.calibrated(CG).error < 3 * error
+    assert spearmanr(calibrated, expected)[0] > 0.95
+    # The function of a row of zeros is zero.
+    for method in METHODS:
+        assert found.latent(ROWS, method, OPTIONS, CG)[-1] == 0
+
+
+def test_one_variance_a_problem():
+    noise = noises(400, "one a class")
+    kernel = KERNELS["power"]
+    expected = np.stack([exact(kernel, diagonal)[1] for diagonal in noise.diagonals().T], axis=1)
+    for solver in (SolverOptions(n_threads=2), CG):
+        close(variances(kernel, noise).per_problem(ROWS, OPTIONS, solver), expected, rtol=1e-9)
+    shared = variances(kernel, noise).latent(ROWS, "precise", OPTIONS, CG)
+    assert np.all(shared[:, None] >= expected - 1e-9)
+    one = variances(kernel, noises(400, "one"))
+    close(one.per_problem(ROWS, OPTIONS, CG)[:, 0], one.latent(ROWS, "precise", OPTIONS, CG))
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_the_bounds_hold_for_any_data(data):
+    train = data.draw(matrices())
+    kernel = data.draw(kernels(train))
+    test = data.draw(matrices(train.shape[1]))
+    if isinstance(kernel.transform, Exponential):
+        return
+    size = max(heights(train, kernel).sum(axis=1).max(), 1e-3)
+    noise = Noise(size * np.geomspace(0.05, 1, train.shape[0]))
+    prior, expected = exact(kernel, noise.sample, train, test)
+    found, rows = variances(kernel, noise, train), Rows.from_array(test)
+    precise = found.latent(rows, "precise", OPTIONS, SolverOptions())
+    scale = max(prior.max(), size)
+    close(precise, expected.clip(0), scale, rtol=1e-9)
+    chain = [precise, *found.latent(rows, "fine", VarianceOptions([8, 2, 0]), CG).T]
+    chain += [found.latent(rows, method, OPTIONS, CG) for method in ("coarse", "coarse-quantized")]
+    for smaller, larger in itertools.pairwise(chain):
+        assert np.all(smaller <= larger + 1e-8 * scale)
+    assert all(np.all(link >= 0) for link in chain)
+
+
+def test_large_data_take_the_iterative_path_and_bounds_stay_bounds():
+    train, test = histograms(2500, 30, density=0.2), histograms(40, 30, seed=7, density=0.2)
+    kernel, noise = HistogramIntersection(), Noise(np.full(2500, 0.05))
+    prior, expected = exact(kernel, noise.sample, train, test)
+    found, rows = variances(kernel, noise, train), Rows.from_array(test)
+    solver = SolverOptions(n_threads=2)
+    np.testing.assert_allclose(found.latent(rows, "precise", OPTIONS, solver), expected, rtol=1e-6)
+    loose = found.latent(rows, "precise", VarianceOptions(tol=2e-3), solver)
+    assert np.all(loose >= expected - 1e-12)  # never too small
+    np.testing.assert_allclose(loose, expected, rtol=0.05)
+    fine = found.latent(rows, "fine", VarianceOptions([32, 8, 2, 0]), solver)
+    chain = [expected, *fine.T, found.latent(rows, "coarse", OPTIONS, solver), prior]
+    for smaller, larger in itertools.pairwise(chain):
+        assert np.all(smaller <= larger + 1e-8)
+    assert np.mean(fine[:, 0]) < 0.95 * np.mean(fine[:, 1])
+    calibrated = found.latent(rows, "calibrated", OPTIONS, solver)
+    error = np.sqrt(np.mean((calibrated / expected - 1) ** 2))
+    assert error < 0.1
+    assert found.calibrated(solver).error < 0.1
+
+
+def test_a_solver_that_is_stopped_says_how_wrong_the_variance_may_be():
+    found = variances(HistogramIntersection(), Noise(np.full(400, 1e-4)))
+    stopped = SolverOptions("cg", 1e-3, max_iter=2, preconditioner_rank=0)
+    with pytest.warns(NotConvergedWarning, match="may be too large by"):
+        found.latent(ROWS, "precise", OPTIONS, stopped)
+
+
+def test_samples_have_the_posterior_covariance_jointly():
+    noise = noises(400, "one an example")
+    kernel = KERNELS["identity"]
+    found = variances(kernel, noise)
+    samples = found.table("sampled", VarianceOptions(n_samples=4000), CG)
+    few = Rows.from_array(TEST[:6])
+    K = kernel_matrix(X, X, kernel) + np.diag(noise.sample)
+    k = kernel_matrix(X, TEST[:6], kernel)
+    expected = kernel_matrix(TEST[:6], TEST[:6], kernel) - k.T @ np.linalg.solve(K, k)
+    drawn = samples.deviations(few).astype(float)
+    covariance = drawn @ drawn.T / 4000 + np.diag(samples.layout.gaps(samples.spreads, few))
+    size = np.sqrt(np.outer(expected.diagonal(), expected.diagonal()))
+    error = np.sqrt((size**2 + expected**2) / 4000)
+    assert np.all(np.abs(covariance - expected) < 5 * error + 0.02 * size)
+
+
+def test_sampled_variances_are_right_on_average():
+    noise = noises(400, "one")
+    expected = exact(KERNELS["power"], noise.sample)[1][:-1]
+    ratios = []
+    for seed in range(12):
+        found = variances(KERNELS["power"], noise, seed=seed).latent(ROWS, "sampled", VarianceOptions(n_samples=64), CG)
+        ratios.append((found[:-1] / expected).mean())
+    assert abs(np.mean(ratios) - 1) < 0.01 + 3 * np.std(ratios) / np.sqrt(len(ratios))
+
+
+def test_what_is_prepared_is_prepared_once_and_only_on_demand():
+    found = variances(HistogramIntersection(), noises(400, "one"))
+    names = ("system", "systems", "spectrum", "coarse", "coarse-quantized", "sampled", "calibrated")
+    assert not any(found.prepared.present(name) for name in names)
+    found.latent(ROWS, "fine", VarianceOptions(5), CG)
+    spectrum = found.prepared.present("spectrum")
+    found.latent(ROWS, "fine", VarianceOptions(2), CG)
+    found.latent(ROWS, "coarse", OPTIONS, CG)
+    assert found.prepared.present("spectrum") is spectrum
+    found.latent(ROWS, "calibrated", OPTIONS, CG)
+    table = found.prepared.present("calibrated")
+    found.latent(ROWS, "calibrated", OPTIONS, CG)
+    assert found.prepared.present("calibrated") is table
+    assert not any(found.prepared.present(name) for name in ("system", "sampled"))
+
+
+def test_rows_left_out_of_the_tables_have_the_variances_of_leaving_them_out():
+    noise = noises(400, "one an example")
+    found = variances(KERNELS["identity"], noise)
+    calibrated = found.calibrated(CG)
+    K = kernel_matrix(X, X, KERNELS["identity"]) + np.diag(noise.sample)
+    expected = (1 / np.linalg.inv(K).diagonal() - noise.sample)[calibrated.left_out]
+    assert np.sqrt(np.mean((calibrated.left_out_variances / expected - 1) ** 2)) < 0.12
+    assert calibrated.error < 0.12
+
+
+def test_data_of_which_nothing_can_be_learned():
+    zeros = np.zeros((300, 4))
+    found, rows = variances(HistogramIntersection(), Noise(np.full(300, 0.1)), zeros), Rows.from_array(np.eye(4))
+    for method in METHODS:
+        np.testing.assert_allclose(found.latent(rows, method, OPTIONS, SolverOptions()), 1.0)
