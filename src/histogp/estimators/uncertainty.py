@@ -15,7 +15,6 @@ from histogp.posterior.variance import METHODS, VarianceMethod, VarianceOptions
 from histogp.solvers.cholesky import SMALL_N
 from histogp.storage import Array, Rows
 
-
 PRECISE_TOL = 1e-4
 
 
