@@ -11,53 +11,13 @@ import time
 
 import numpy as np
 import pytest
-from oracles import histograms
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 import histogp
 import histogp.datasets
+from cli.colours import CODES, FEATURES, NAMES, X, write_csv
 from histogp.cli.main import main
-
-X = histograms(80, 6)
-CODES = np.argmax(X[:, 1:4], axis=1)
-NAMES = np.array(["red", "green, or so", "blue"])[CODES]
-FEATURES = [f"f{k}" for k in range(6)]
-
-
-def write_csv(path, X, labels=None, names=FEATURES):
-    with open(path, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([*names, *(["colour"] if labels is not None else [])])
-        writer.writerows(
-            X.tolist() if labels is None else [[*row, y] for row, y in zip(X.tolist(), labels, strict=True)]
-        )
-    return path
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    """Run a command in an empty folder: its output; other exit codes than the one expected fail."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments, code=0):
-        try:
-            got = main([str(argument) for argument in arguments])
-        except SystemExit as exit:
-            got = exit.code
-        captured = capsys.readouterr()
-        assert got == code, captured
-        return captured.out if code == 0 else captured.err
-
-    write_csv("train.csv", X, NAMES)
-    write_csv("test.csv", X[:20], NAMES[:20])
-    return run
-
-
-@pytest.fixture
-def model(run):
-    run("fit", "train.csv", "--label", "colour", "-o", "model.histogp", "--noise", "0.05")
-    return histogp.load("model.histogp")
 
 
 def reference(**parameters):
@@ -151,7 +111,9 @@ def test_regression_from_fit_to_report(run, tmp_path):
     assert np.corrcoef(values, X[:, 1])[0, 1] > 0.9
     scores = json.loads(run("evaluate", "m", "data.csv", "--label", "colour", "--json", "--report", "r.html"))
     assert scores["R2"] > 0.8
-    assert "furthest off" in (tmp_path / "r.html").read_text()
+    page = (tmp_path / "r.html").read_text()
+    assert "furthest off" in page
+    assert "standard deviations" in page
 
 
 def test_a_predict_only_model(run, tmp_path):
@@ -177,6 +139,8 @@ def test_evaluate_scores_and_reports(run, model, tmp_path):
         "At a glance",
         "taken for",
         "least sure",
+        "probabilities are worth",
+        "not seen before",
         "more data",
         "Exact or quantised",
         "against N",
@@ -255,7 +219,7 @@ def test_demo_writes_one_page(run, tmp_path, monkeypatch):
     said = run("demo")
     assert "accuracy of 0.9" in said
     page = (tmp_path / "histogp-demo.html").read_text()
-    assert page.count("data:image/png") == 12
+    assert page.count("data:image/png") == 2 * 12
     assert os.listdir(tmp_path).count("histogp-demo.html") == 1
 
 
@@ -352,7 +316,7 @@ def test_an_error_in_the_middle_leaves_no_output(run, model, tmp_path, monkeypat
 
 
 def test_help_has_examples(run):
-    for command in ("fit", "predict", "evaluate", "inspect", "demo"):
+    for command in ("fit", "predict", "novelty", "evaluate", "inspect", "demo"):
         assert f"examples:\n  histogp {command}" in run(command, "--help")
     assert "histogp fit train.csv --label" in run("--help")
     assert run("--version").strip() == f"histogp {histogp.__version__}"

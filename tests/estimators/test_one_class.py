@@ -84,6 +84,7 @@ def test_files_keep_scores_and_offset(criterion, tmp_path):
 
 
 def test_bad_parameters_get_a_sentence():
-    for options in ({"criterion": "distance"}, {"contamination": 0.7}, {"method": "good"}):
+    bound = {"method": "coarse", "contamination": "auto"}
+    for options in ({"criterion": "distance"}, {"contamination": 0.7}, {"method": "good"}, bound):
         with pytest.raises(ValueError, match=next(iter(options))):
             HistogramGPOneClass(**options).fit(X)

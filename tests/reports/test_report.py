@@ -79,7 +79,7 @@ def test_a_report_is_well_formed_and_complete(make):
     body = page[page.index("<body>") : page.index("</html>")]
     ElementTree.fromstring(body)
     assert evaluation.n_rows == 60
-    assert page.count("<section>") == 6
+    assert page.count("<section>") == 8
     assert "b&lt;c&gt;" in page
     assert "A &amp; B" in page
     assert any("learning curve" in stage for stage in stages)

@@ -154,11 +154,6 @@ def _one_class(options: argparse.Namespace) -> Any:
             "variance would read the training rows."
         )
     contamination = "auto" if options.contamination is None else options.contamination
-    if options.variance == "coarse-quantized" and criterion != "mean" and contamination == "auto":
-        raise DataError(
-            "--variance coarse-quantized needs a number as --contamination here: it is a bound, and auto compares with "
-            "the variance itself."
-        )
     return HistogramGPOneClass(
         _kernel(options),
         criterion=criterion,

@@ -13,8 +13,7 @@ from histogp.cli.data import add_command as new_command
 from histogp.cli.data import add_data
 from histogp.cli.errors import DataError
 from histogp.cli.predict import Part, add_output, add_prediction, load_model, write_parts
-from histogp.posterior.variance import METHODS
-from histogp.reports.uncertainty import quick_method
+from histogp.posterior.variance import ESTIMATES, METHODS
 from histogp.storage import Array
 
 EXAMPLES = """
@@ -24,8 +23,6 @@ histogp novelty model.histogp new.parquet --method calibrated -o novelty.parquet
 COLUMNS = """\
 A classifier gives a column novelty: 0 all is known, 1 nothing.
 A one-class model gives novelty, which is minus its score, and outlier: 1 or 0."""
-# These give the variance itself; the other methods bound it from above, some of them by far.
-ESTIMATES = ("precise", "sampled", "calibrated")
 
 
 def add_command(commands: Any) -> None:
@@ -55,8 +52,6 @@ def run(options: argparse.Namespace) -> None:
 
 def _part(model: Any, method: str) -> Part:
     if is_classifier(model):
-        if method == "auto":
-            method = quick_method(model) or "auto"
         return Part(["novelty"], lambda X: [model.novelty(X, method)])
     if not is_outlier_detector(model):
         raise DataError(

@@ -15,7 +15,7 @@ from histogp.estimators.base import HistogramGP
 from histogp.estimators.encoding import Reader, Writer
 from histogp.estimators.validation import validate_features, validate_weights
 from histogp.posterior.calibrated import FEWEST
-from histogp.posterior.variance import METHODS, TABLES
+from histogp.posterior.variance import ESTIMATES, METHODS, TABLES
 from histogp.solvers.noise import Noise
 from histogp.storage import Array, Rows
 
@@ -45,7 +45,8 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         Where ``offset_`` lies. A number is the part of the training examples that count as outliers, as elsewhere in
         scikit-learn: right for finding outliers among them. A training example is more like the training examples than
         any new one, so that many more of the new ones will count. For new examples take "auto", which judges each
-        training example by all the others: one in twenty of new examples of the same kind counts as an outlier.
+        training example by all the others: one in twenty of new examples of the same kind counts as an outlier. It
+        needs a variance that is no mere bound.
     solver : {"auto", "cg", "cholesky"}, default="auto"
         "auto" factorises densely up to about 2,000 examples and iterates above.
     tol : float, default=1e-2
@@ -74,6 +75,8 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         The share of each feature in the prior variance of the training data.
     alpha_ : ndarray of shape (n_samples,)
         Weights of the training examples of positive weight.
+    variance_error_ : float
+        The relative error of the variance "calibrated", measured when it is first asked for; see `predict_variance`.
     n_iter_, n_products_, preconditioner_rank_, n_examples_, n_nonzeros_, n_features_in_ : int
     residual_ : ndarray of shape (1,)
         The relative residual reached, computed in float64.
@@ -157,6 +160,11 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
             kept = weights > 0
             if not kept.all():
                 X, weights = X[kept], weights[kept]
+            if self.contamination == "auto" and self.criterion != "mean" and self.method not in ("auto", *ESTIMATES):
+                raise ValueError(
+                    f'contamination="auto" needs the variance itself, of which method={self.method!r} is only a bound: '
+                    "give a number as contamination, or another method."
+                )
             self._fit(X, None, weights, Noise(self.noise / weights), np.ones((X.shape[0], 1)), {})
             self.offset_ = self._offset(X, weights)
         return self

@@ -58,7 +58,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
     n_jobs : int or None, default=None
         Threads; None means all that Numba may use, -1 all cores.
     random_state : int, RandomState instance or None, default=None
-        Chooses the columns of the preconditioner.
+        Chooses the columns of the preconditioner, and whatever is drawn at random for variances and probabilities.
     verbose : int, default=0
         1 reports stages, 2 also iterations.
 
@@ -85,6 +85,8 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
     n_products_ : int
         Products of the kernel matrix with a vector.
     preconditioner_rank_ : int
+    variance_error_ : float
+        The relative error of the variance "calibrated", measured when it is first asked for; see `predict_variance`.
     n_examples_ : int
         Training examples of positive weight.
     n_nonzeros_ : int

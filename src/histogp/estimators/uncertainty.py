@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from histogp._numba.jit import announce_compilation
 from histogp.estimators.evidence import EvidenceMixin
 from histogp.estimators.validation import number_of_threads, validate_features
+from histogp.posterior.predict_only import PredictOnly
 from histogp.posterior.variance import METHODS, VarianceMethod, VarianceOptions
 from histogp.solvers.cholesky import SMALL_N
 from histogp.storage import Array, Rows
@@ -104,7 +105,10 @@ class UncertaintyMixin(EvidenceMixin):
         return self._posterior.latent_variance(rows, method, options, self._solver_options())
 
     def _quick_method(self) -> VarianceMethod:
-        """Precise where that is quick."""
+        """The best quick way to the variance itself."""
+        if isinstance(self._posterior, PredictOnly):
+            prepared = self._posterior.tables()
+            return "sampled" if "sampled" in prepared and "calibrated" not in prepared else "calibrated"
         return "precise" if self.n_examples_ <= SMALL_N else "calibrated"
 
     def _test_rows(self, X: Any) -> Rows:

@@ -21,6 +21,8 @@ from histogp.storage import Array, Rows
 
 VarianceMethod = Literal["precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"]
 METHODS: tuple[VarianceMethod, ...] = get_args(VarianceMethod)
+# These give the variance itself; the others bound it from above, some of them by far.
+ESTIMATES: tuple[VarianceMethod, ...] = ("precise", "sampled", "calibrated")
 # What is worth keeping when a model is saved or copied; the first three need no training examples.
 TABLES = ("coarse-quantized", "sampled", "calibrated")
 KEPT_VARIANCES = (*TABLES, "spectrum")

@@ -58,8 +58,8 @@ def classifier_sections(
         right = model.classes_[probabilities.argmax(axis=1)] == evaluation.labels
         sections.append(_reliability(reliability(probabilities.max(axis=1), right)))
     index = some_rows(evaluation.n_rows)
-    known = _estimate(model, lambda method: model.novelty(X[index], method))
-    unknown = _estimate(model, lambda method: model.novelty(shuffled(X[index]), method))
+    known = _if_possible(model, lambda: model.novelty(X[index]))
+    unknown = _if_possible(model, lambda: model.novelty(shuffled(X[index])))
     if known is not None and unknown is not None:
         sections.append(_novelty(known, unknown, _most_novel(evaluation, X, index, known, image_shape)))
     return sections
@@ -68,7 +68,7 @@ def classifier_sections(
 def regressor_sections(model: Any, evaluation: Evaluation, X: Any) -> list[Section]:
     """How many targets are as near to the prediction as the variance says."""
     index = some_rows(evaluation.n_rows)
-    variance = _estimate(model, lambda method: model.predict_variance(X[index], method))
+    variance = _if_possible(model, lambda: model.predict_variance(X[index], model._quick_method()))
     if variance is None:
         return []
     errors = np.abs(evaluation.predictions - evaluation.labels)[index]
@@ -114,20 +114,6 @@ def shuffled(X: Any, seed: int = 0) -> Any:
 def some_rows(n: int) -> Array:
     """Numbers of rows, spread evenly, because files are often sorted."""
     return np.unique(np.linspace(0, n - 1, MOST_ROWS).astype(int))
-
-
-def quick_method(model: Any) -> str | None:
-    """The best quick way to the variance itself; None if the model has been saved without any."""
-    if not isinstance(model._posterior, PredictOnly):
-        return model._quick_method()
-    prepared = model._posterior.tables()
-    return next((method for method in ("calibrated", "sampled") if method in prepared), None)
-
-
-def _estimate(model: Any, compute: Callable[[str], Array]) -> Array | None:
-    """What comes of a method that gives the variance itself; None if the model has none any more."""
-    method = quick_method(model)
-    return None if method is None else _if_possible(model, lambda: compute(method))
 
 
 def _if_possible(model: Any, compute: Callable[[], Array]) -> Array | None:
