@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -36,6 +37,12 @@ class System:
             tight = replace(options, tol=min(options.tol, 1e-3))
             sides = self.n_problems if noise.is_per_problem else n_sides
             self.preconditioner = make_preconditioner(operator, noise, sides, tight, rng)
+
+    def using(self, options: SolverOptions) -> System:
+        """The same with another limit of iterations."""
+        other = copy.copy(self)
+        other.options = options
+        return other
 
     def solve(self, right_hand_sides: Array, tol: float, problems: Array | None = None) -> tuple[Array, Array, bool]:
         """Solutions and the remainders ``b - A x``, both (N, M), and whether all reached the tolerance.

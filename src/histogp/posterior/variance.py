@@ -68,8 +68,10 @@ class Variances:
         """The precise variances of all problems, (n, M), or (n, 1) if they share one noise."""
         if not self.noise.is_per_problem:
             return self.latent(rows, "precise", options, solver)[:, None]
-        system = self.prepared.get("systems", lambda: System(self.operator, self.noise, 1, solver, self.seed))
-        return precise_variance(system, rows, options.tol)
+        system = self.prepared.get(
+            f"systems-{solver.solver}", lambda: System(self.operator, self.noise, 1, solver, self.seed)
+        )
+        return precise_variance(system.using(solver), rows, options.tol)
 
     def covariance(self, rows: Rows, options: VarianceOptions, solver: SolverOptions) -> Array:
         """Of all pairs of test rows, precisely, (n, n)."""
@@ -101,9 +103,10 @@ class Variances:
     def _system(self, n_sides: int, solver: SolverOptions) -> System:
         # A larger preconditioner pays for more right-hand sides; it is made anew when there are many more than before.
         size = int(np.clip(4 ** np.ceil(np.log2(max(n_sides, 1)) / 2), 16, 4096))
-        return self.prepared.get_at_least(
-            "system", size, lambda: System(self.operator, Noise(self.shared), size, solver, self.seed)
+        system = self.prepared.get_at_least(
+            f"system-{solver.solver}", size, lambda: System(self.operator, Noise(self.shared), size, solver, self.seed)
         )
+        return system.using(solver)
 
     def _spectrum(self, n_vectors: int) -> Spectrum:
         return self.prepared.get_at_least("spectrum", n_vectors, lambda: self._decompose(n_vectors))
