@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from oracles import close, histograms, octave_nodes, read_grid
 
-from histogp._numba import layout, lookup, product, quantized, reading
+from histogp._numba import layout, lookup, nodes, product, quantized, reading
 from histogp.storage import Rows, SortedColumns
 
 X = np.vstack([histograms(70, 9), np.zeros((1, 9))])
@@ -208,23 +208,6 @@ def test_subtract_lower():
     close(out, expected, rtol=1e-13)
 
 
-def test_add_gaps():
-    weights = np.linspace(1, 2, 9)
-    scale = np.repeat(weights, np.diff(STARTS))
-    spreads = np.append(np.random.default_rng(8).random(len(PLACES)), 0)
-    out = np.empty(len(X))
-    places = np.append(PLACES * scale, 0)
-    reading.add_gaps(ROWS.indptr, ROWS.column_of, ROWS.values, weights, *located(), places, spreads, 5, 0, len(X), out)
-    expected = np.zeros(len(X))
-    for d in range(9):
-        grid, x = GRIDS[d], X[:, d]
-        bin_of = np.clip(np.searchsorted(grid, x, side="right") - 1, 0, len(grid) - 2)
-        s = (x - grid[bin_of]) / np.where(TOP[d] > 0, grid[bin_of + 1] - grid[bin_of], 1)
-        inside = s * (1 - s) * spreads[STARTS[d] + bin_of]
-        expected += np.where(x > TOP[d], weights[d] * (x - TOP[d]), np.where(x > 0, inside, 0))
-    close(out, expected, rtol=1e-12)
-
-
 def test_smooth_nodes():
     noise = np.linspace(0.01, 0.3, len(X))
     out = np.zeros(len(PLACES) + 1)
@@ -233,3 +216,43 @@ def test_smooth_nodes():
         K = np.minimum(X[:, None, d], X[None, :, d]) + np.diag(noise)
         k = np.minimum(X[:, None, d], grid[None])
         close(out[STARTS[d] : STARTS[d + 1]], grid - (k * np.linalg.solve(K, k)).sum(axis=0), grid.max(), rtol=1e-12)
+
+
+def chosen(h, most):
+    """Nodes for one column of ascending heights."""
+    distinct = np.unique(h)
+    if len(distinct) <= most:
+        return np.append(0, distinct)
+    half = most // 2
+    by_number = h[np.ceil(np.arange(1, half + 1) * len(h) / half).astype(int) - 1]
+    by_height = distinct[np.searchsorted(distinct * half, np.arange(1, half + 1) * h[-1])]
+    return np.append(0, np.unique(np.concatenate([by_number, by_height])))
+
+
+@pytest.mark.parametrize("most", [8, 200])
+def test_choose_nodes_locate_and_read_located(most):
+    room = np.concatenate([[0], np.cumsum(1 + np.minimum(COLUMNS.counts, most))])
+    counts, out = np.zeros(9, np.int64), np.zeros(room[-1])
+    nodes.choose_nodes(COLUMNS.indptr, COLUMNS.values, most, room, 0, 9, counts, out)
+    grids = [chosen(np.sort(x[x > 0]), most) if x.any() else np.zeros(1) for x in X.T]
+    for d, grid in enumerate(grids):
+        np.testing.assert_array_equal(out[room[d] : room[d] + counts[d]], grid)
+    starts, places = np.cumsum([0, *map(len, grids)]), np.append(np.concatenate(grids), 0)
+    Y = np.vstack([X[:9], X[9:20] * 1.5, np.random.default_rng(3).random((9, 9)) / 5])
+    rows = Rows.from_array(Y)
+    found, shares = np.zeros(len(rows.values), np.int64), np.zeros(len(rows.values))
+    nodes.locate(rows.column_of, rows.values, starts, places, 0, len(rows.values), found, shares)
+    for e, (column, value) in enumerate(zip(rows.column_of, rows.values, strict=True)):
+        grid = grids[column]
+        k = np.searchsorted(grid, value, side="right") - 1
+        assert found[e] == starts[column] + k
+        last = k == len(grid) - 1
+        close(shares[e], 0.0 if last else (value - grid[k]) / (grid[k + 1] - grid[k]), 1.0, rtol=1e-13)
+    table = np.random.default_rng(4).standard_normal((len(places), 3))
+    read = np.zeros((len(Y), 3))
+    nodes.read_located(rows.indptr, found, shares, table, 0, len(Y), np.empty(3), read)
+    expected = np.zeros((len(Y), 3))
+    for d, grid in enumerate(grids):
+        inside = table[starts[d] : starts[d + 1]]
+        expected += np.where(Y[:, d : d + 1] > 0, read_grid(Y[:, d], grid, inside, "linear"), 0)
+    close(read, expected, rtol=1e-12)

@@ -216,21 +216,6 @@ class OperatorSuite:
         if self.fits(Y, kernel):
             tabulated(operator, kernel, X, Y, np.ones((X.shape[0], 2)))
 
-    def test_drawn_functions_have_the_kernel_as_covariance_at_rows_and_nodes(self):
-        X = np.random.default_rng(12).random((5, 2)) * [[1, 1], [1, 0], [1, 1], [0, 1], [1, 1]]
-        kernel = HistogramIntersection(Power(0.5), [1.0, 3.0])
-        operator = self.make(X, kernel)
-        layout = operator.layout(Grid(3, uniform=True))
-        n_normals = int(np.count_nonzero(X)) + layout.n_nodes - 1
-        at_rows, at_nodes = operator.tabulate_draws(layout, _UnitVectors(n_normals), n_normals)
-        close(at_rows @ at_rows.T, kernel_matrix(X, X, kernel))
-        places = layout.places()[:-1]
-        dimension = np.repeat([0, 1], np.diff(layout.starts))
-        smaller = np.where(dimension[:, None] == dimension, np.minimum(places[:, None], places), 0.0)
-        close(at_nodes[:-1] @ at_nodes[:-1].T, smaller)
-        h = heights(X, kernel)[:, dimension]
-        close(at_rows @ at_nodes[:-1].T, np.minimum(h, places))
-
     @given(st.data())
     def test_with_kernel_equals_a_fresh_operator(self, data):
         X, _, operator = self.case(data)
@@ -293,12 +278,19 @@ class OperatorSuite:
         assert (operator.n_rows, longer.n_rows, shorter.n_rows) == (X.shape[0], len(K), len(kept))
 
     @given(st.data())
-    def test_prior_draws_have_the_kernel_as_covariance(self, data):
+    def test_drawn_functions_have_the_kernel_as_covariance_at_rows_and_nodes(self, data):
         X, kernel, operator = self.case(data)
-        K = kernel_matrix(X, X, kernel)
+        layout = operator.layout(data.draw(st.sampled_from([2, 64])))
         n_normals = int(np.count_nonzero(dense(X)))
-        root = operator.prior_draws(_UnitVectors(n_normals), n_normals)
-        close(root @ root.T, K, np.sqrt(np.outer(K.diagonal(), K.diagonal())))
+        at_rows, at_nodes = operator.prior_draws(layout, _UnitVectors(n_normals), n_normals)
+        K = kernel_matrix(X, X, kernel)
+        size = np.sqrt(K.diagonal())
+        close(at_rows @ at_rows.T, K, np.outer(size, size))
+        places, dimension = layout.places()[:-1], np.repeat(np.arange(X.shape[1]), np.diff(layout.starts))
+        smaller = np.where(dimension[:, None] == dimension, np.minimum(places[:, None], places), 0.0)
+        close(at_nodes[:-1] @ at_nodes[:-1].T, smaller, np.sqrt(np.outer(places, places)))
+        h = heights(X, kernel)[:, dimension]
+        close(at_rows @ at_nodes[:-1].T, np.minimum(h, places), size[:, None] * np.sqrt(places))
 
     @given(st.data())
     def test_parts_of_a_split_add_up(self, data):
@@ -355,34 +347,49 @@ def quantized(X, kernel, alpha, Y, table, reading, upper=None):
 
 
 def tabulated(operator, kernel, X, Y, alpha):
-    """What `tabulate` and its like write at the nodes, and what a layout reads of them."""
-    layout = operator.layout(Grid(4))
-    noise = np.linspace(0.1, 1, X.shape[0])
-    tables = operator.tabulate(layout, alpha), operator.tabulate_norm(layout), operator.tabulate_smoothed(layout, noise)
-    prior, gaps = np.zeros((2, Y.shape[0]))
-    ambiguous = np.zeros(Y.shape[0], bool)  # at a node or just below
-    lower, spreads = np.zeros(Y.shape[0]), np.append(np.diff(layout.places()).clip(0) / 2, 0)
+    """What `tabulate` and its like write at the nodes, and what layouts read of them."""
+    rows, noise = Rows.from_array(Y), np.linspace(0.1, 1, X.shape[0])
+    H, G = heights(X, kernel), heights(Y, kernel)
+    prior, size = G.sum(axis=1), max(G.sum(axis=1).max(initial=0), H.max(axis=0).sum())
+    grid, norms = operator.tabulate_norm(Grid(4))
+    lower, ambiguous = np.zeros(Y.shape[0]), np.zeros(Y.shape[0], bool)  # at a node or just below
+    for most in (4, 64):
+        layout = operator.layout(most)
+        mean, smoothed = operator.tabulate(layout, alpha), operator.tabulate_smoothed(layout, noise)
+        spreads = np.append(np.diff(layout.places()).clip(0) / 2, 0)
+        read, beyond, gaps = np.zeros((Y.shape[0], alpha.shape[1])), np.zeros(Y.shape[0]), np.zeros(Y.shape[0])
+        for d in range(X.shape[1]):
+            inside = slice(*layout.starts[d : d + 2])
+            h, y, nodes = H[:, d], G[:, d], layout.places()[inside]
+            assert len(nodes) <= most + 1
+            assert nodes[0] == 0
+            assert nodes[-1] == h.max()
+            assert np.isin(nodes[1:], h).all()
+            k = np.minimum(h[:, None], nodes[None])
+            close(mean[inside], k.T @ alpha, h.max() * np.abs(alpha).sum(axis=0), rtol=1e-10)
+            explained = (k * np.linalg.solve(np.minimum(h[:, None], h) + np.diag(noise), k)).sum(axis=0)
+            close(smoothed[inside, 0], nodes - explained, h.max(), rtol=1e-7)
+            read += read_grid(y, nodes, mean[inside], "linear")
+            beyond += np.maximum(y - h.max(), 0)
+            place = np.clip(np.searchsorted(nodes, y, side="right") - 1, 0, max(len(nodes) - 2, 0))
+            width = nodes[place + 1] - nodes[place] if len(nodes) > 1 else np.zeros(len(y))
+            s = np.clip((y - nodes[place]) / np.where(width > 0, width, 1), 0, 1)
+            gaps += s * (1 - s) * spreads[inside][place]
+        located = layout.locate(rows, 2)
+        close(layout.read(mean, located, 2), read, size * np.abs(alpha).sum(axis=0), rtol=1e-9)
+        close(located.beyond, beyond, size)
+        close(located.gaps(spreads), gaps, size, rtol=1e-9)
     for d in range(X.shape[1]):
-        inside = slice(*layout.starts[d : d + 2])
-        h, y = heights(X, kernel)[:, d], heights(Y, kernel)[:, d]
-        nodes = h.max() * octave_nodes(4, layout.octaves[d])
+        inside = slice(*grid.starts[d : d + 2])
+        h, y = H[:, d], G[:, d]
+        nodes = h.max() * octave_nodes(4, grid.octaves[d])
         k = np.minimum(h[:, None], nodes[None])
-        close(tables[0][inside], k.T @ alpha, max(h.max(), 1e-30) * np.abs(alpha).sum(axis=0), rtol=1e-6)
-        close(tables[1][inside], (k**2).sum(axis=0), (k**2).sum(), rtol=1e-10)
-        explained = (k * np.linalg.solve(np.minimum(h[:, None], h) + np.diag(noise), k)).sum(axis=0)
-        close(tables[2][inside], nodes - explained, h.max(), rtol=1e-7)
-        prior += y
+        close(norms[inside], (k**2).sum(axis=0), (k**2).sum(), rtol=1e-10)
         place = np.searchsorted(nodes, np.minimum(y, nodes[-1]) * (1 + 1e-12), side="right") - 1
-        lower += np.where(y > 0, tables[1].astype(np.float32)[inside][place], 0)
+        lower += np.where(y > 0, norms.astype(np.float32)[inside][place], 0)
         nearest = np.abs(np.minimum(y, nodes[-1])[:, None] - nodes).min(axis=1)
         ambiguous |= (y > 0) & (y <= nodes[-1]) & (nearest <= 1e-9 * nodes[-1])
-        at = np.clip(place, 0, max(len(nodes) - 2, 0))
-        width = nodes[at + 1] - nodes[at] if len(nodes) > 1 else 0 * y
-        s = np.clip((y - nodes[at]) / np.where(width > 0, width, 1), 0, 1)
-        gaps += np.where(y > nodes[-1], y - nodes[-1], np.where(y > 0, s * (1 - s) * spreads[inside][at], 0))
-    rows, size = Rows.from_array(Y), max(prior.max(initial=0), heights(X, kernel).max(axis=0).sum())
-    close(layout.gaps(spreads, rows), gaps, size, rtol=1e-9)
-    read = layout.subtract_lower(tables[1].astype(np.float32), rows)
+    read = grid.subtract_lower(norms.astype(np.float32), rows)
     close(read[~ambiguous], (prior - lower)[~ambiguous], size + lower.max(initial=0), rtol=1e-11)
 
 

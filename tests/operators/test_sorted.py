@@ -43,7 +43,7 @@ def test_wide_data_cost_only_their_nonzeros(monkeypatch):
     operator = build_operator(X, resolve(HistogramIntersection(), 100_000))
     operator.extend(Rows.from_array(X[:1]))
     assert sorts == [2]
-    assert operator.prior_draws(np.random.default_rng(0), 2).shape == (3, 2)
+    assert operator.prior_draws(operator.layout(8), np.random.default_rng(0), 2)[0].shape == (3, 2)
     assert operator.remove([]).n_rows == 3
 
 

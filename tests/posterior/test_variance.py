@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from operators.suite import kernels
 from oracles import Log, close, heights, histograms, kernel_matrix, matrices
 from scipy.stats import spearmanr
+from sklearn.datasets import load_digits
 
 from histogp.kernels import Exponential, HistogramIntersection, Power, resolve
 from histogp.operators.build import build_operator
@@ -167,10 +168,15 @@ def test_samples_have_the_posterior_covariance_jointly():
     k = kernel_matrix(X, TEST[:6], kernel)
     expected = kernel_matrix(TEST[:6], TEST[:6], kernel) - k.T @ np.linalg.solve(K, k)
     drawn = samples.deviations(few).astype(float)
-    covariance = drawn @ drawn.T / 4000 + np.diag(samples.layout.gaps(samples.spreads, few))
+    covariance = drawn @ drawn.T / 4000 + np.diag(_hidden(samples, few))
     size = np.sqrt(np.outer(expected.diagonal(), expected.diagonal()))
     error = np.sqrt((size**2 + expected**2) / 4000)
     assert np.all(np.abs(covariance - expected) < 5 * error + 0.02 * size)
+
+
+def _hidden(samples, rows):
+    located = samples.layout.locate(rows)
+    return located.gaps(samples.spreads) + located.beyond
 
 
 def test_sampled_variances_are_right_on_average():
@@ -214,3 +220,60 @@ def test_data_of_which_nothing_can_be_learned():
     found, rows = variances(HistogramIntersection(), Noise(np.full(300, 0.1)), zeros), Rows.from_array(np.eye(4))
     for method in METHODS:
         np.testing.assert_allclose(found.latent(rows, method, OPTIONS, SolverOptions()), 1.0)
+
+
+def test_repeated_eigenvalues_do_not_break_the_bound():
+    block = histograms(150, 10, seed=3)
+    train = np.kron(np.eye(4), block)
+    test = np.hstack([block[:30], np.zeros((30, 30))])
+    found, rows = variances(HistogramIntersection(), Noise(np.full(600, 0.1)), train), Rows.from_array(test)
+    expected = exact(HistogramIntersection(), np.full(600, 0.1), train, test)[1]
+    for link in found.latent(rows, "fine", VarianceOptions([8, 5, 2, 0]), CG).T:
+        assert np.all(link >= expected - 1e-8)
+
+
+@pytest.mark.parametrize("noise", [100.0, 1.0, 0.01])
+def test_counts_are_sampled_without_bias_however_small_the_noise(noise):
+    digits = load_digits().data
+    train, test = digits[:500], digits[500:560]
+    found, rows = variances(HistogramIntersection(), Noise(np.full(500, noise)), train), Rows.from_array(test)
+    expected = exact(HistogramIntersection(), np.full(500, noise), train, test)[1]
+    sampled = found.latent(rows, "sampled", VarianceOptions(n_samples=512), SolverOptions())
+    assert abs(np.mean(sampled / expected) - 1) < 0.05
+
+
+def test_what_lies_beyond_the_training_data_counts_fully():
+    rng = np.random.default_rng(0)
+    train = (rng.random((600, 20)) < 0.3) * 1.0
+    train[:, 15:] = 0
+    test = np.vstack([10 * train[:20], rng.integers(0, 4, (20, 20))])
+    found, rows = variances(HistogramIntersection(), Noise(np.full(600, 0.1)), train), Rows.from_array(test)
+    expected = exact(HistogramIntersection(), np.full(600, 0.1), train, test)[1]
+    np.testing.assert_allclose(found.latent(rows, "calibrated", OPTIONS, CG), expected, rtol=0.05)
+    same = np.ones((600, 5))
+    found = variances(HistogramIntersection(), Noise(np.full(600, 0.1)), same)
+    beyond = found.latent(Rows.from_array(2 * np.ones((1, 5))), "calibrated", OPTIONS, CG)
+    np.testing.assert_allclose(beyond, 5, rtol=1e-3)
+
+
+def test_weights_of_examples_over_many_decades():
+    train, test = histograms(300, 12), histograms(20, 12, seed=5)
+    noise = Noise(0.05 / 10 ** np.random.default_rng(0).uniform(-4, 4, 300))
+    found, rows = variances(HistogramIntersection(), noise, train), Rows.from_array(test)
+    expected = exact(HistogramIntersection(), noise.sample, train, test)[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        calibrated = found.latent(rows, "calibrated", OPTIONS, SolverOptions())
+    assert np.all(np.isfinite(calibrated))
+    close(found.latent(rows, "precise", OPTIONS, SolverOptions()), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("noise", "unit"), [(1e-6, 1.0), (0.1, 1e6), (1e3, 1e-6)])
+def test_precise_by_iteration_is_precise_or_says_so(noise, unit):
+    train, test = histograms(300, 12) * unit, histograms(20, 12, seed=5) * unit
+    found = variances(HistogramIntersection(), Noise(np.full(300, noise)), train)
+    expected = exact(HistogramIntersection(), np.full(300, noise), train, test)[1]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        actual = found.latent(Rows.from_array(test), "precise", VarianceOptions(), SolverOptions("cg", 1e-3, 3000))
+    assert caught or np.all(np.abs(actual / expected - 1) < 0.05)

@@ -113,27 +113,3 @@ def subtract_lower(indptr, column_of, values, weights, per_unit, starts, ends, n
                 total -= nodes[np.uint64(node_of[e])]
             begin += count
         out[i] = total
-
-
-@leaf
-def add_gaps(indptr, column_of, values, weights, per_unit, starts, ends, places, spreads, n_bins, first, last, out):
-    """Write what interpolation loses of a variance, summed over the columns.
-
-    With ``h = w_d x_d`` between the nodes a and b that is ``s (1 - s)`` times the spread of the bin, for
-    ``s = (h - a) / (b - a)``; beyond the last node it is ``h - a``. weights (D,); places of the nodes in units of h and
-    spreads of the bins after them, (starts[D] + 1,); out (n,).
-    """
-    one = np.uint64(1)
-    per_bit = _PER_OCTAVE * n_bins
-    for i in range(np.uint64(first), np.uint64(last)):
-        total = 0.0
-        for e in range(np.uint64(indptr[i]), np.uint64(indptr[i + one])):
-            column = np.uint64(column_of[e])
-            t = _position(values[e], per_unit[column], per_bit, ends[column])
-            k = np.floor(t)
-            node = np.uint64(starts[column] + np.int64(k))
-            if k < ends[column]:
-                total += (t - k) * (1 - t + k) * spreads[node]
-            else:
-                total += max(weights[column] * values[e] - places[node], 0.0)
-        out[i] = total

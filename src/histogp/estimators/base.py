@@ -34,7 +34,18 @@ from histogp.solvers.noise import Noise
 from histogp.solvers.solution import Solution
 from histogp.storage import Array, Rows
 
-PREDICTION_PARAMETERS = ("prediction", "n_bins", "interpolation", "value_range", "probability")
+PREDICTION_PARAMETERS = (
+    "prediction",
+    "n_bins",
+    "interpolation",
+    "value_range",
+    "probability",
+    "criterion",
+    "method",
+    "solver",
+    "tol",
+    "max_iter",
+)
 
 
 class HistogramGP(UncertaintyMixin, CallbackSupportMixin, BaseEstimator):
@@ -259,13 +270,13 @@ class HistogramGP(UncertaintyMixin, CallbackSupportMixin, BaseEstimator):
     def _mean(self, X: Any) -> tuple[Array, Any]:
         """Posterior means (n, M) in float64, and the precision of X."""
         check_is_fitted(self)
+        self._check_prediction()
         announce_compilation()
         X = validate_features(self, X, reset=False)
         return self._mean_of(Rows.from_array(X, number_of_threads(self.n_jobs))), X.dtype
 
     def _mean_of(self, rows: Rows) -> Array:
         n_threads = number_of_threads(self.n_jobs)
-        self._check_prediction()
         if self.prediction == "exact":
             return self._posterior.mean(rows, n_threads)
         return self._posterior.quantized(self._grid()).mean(rows, self.interpolation, n_threads)

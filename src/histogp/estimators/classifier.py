@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from histogp.container import ModelFileError
 from histogp.estimators.base import HistogramGP
 from histogp.estimators.encoding import Reader, Writer
-from histogp.estimators.validation import number_of_threads, validate_features, validate_weights
-from histogp.posterior.probability import probabilities
+from histogp.estimators.validation import validate_features, validate_weights
+from histogp.posterior.probability import log_probabilities
 from histogp.solvers.noise import Noise
 from histogp.storage import Array
 
@@ -214,19 +214,16 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         With ``probability="temperature"`` they have the order of `decision_function`. What is needed is prepared when
         it is first asked for.
         """
-        if self.probability == "temperature":
-            means, _ = self._mean(X)
-            return probabilities(means, self._posterior.temperature(self._solver_options()))
-        check_is_fitted(self)
-        self._check_prediction()
-        posterior = self._posterior_with_training()
-        return posterior.dirichlet(self._solver_options()).probabilities(
-            self._test_rows(X), number_of_threads(self.n_jobs)
-        )
+        return np.exp(self.predict_log_proba(X))
 
     def predict_log_proba(self, X: Any) -> Array:
         """The logarithms of `predict_proba`."""
-        return np.log(self.predict_proba(X))
+        check_is_fitted(self)
+        rows = self._test_rows(X)
+        solver = self._solver_options()
+        if self.probability == "temperature":
+            return log_probabilities(self._mean_of(rows), self._posterior.temperature(solver))
+        return np.log(self._posterior_with_training().dirichlet(solver).probabilities(rows, solver))
 
     def novelty(self, X: Any, method: str = "auto") -> Array:
         """How little the training examples tell about each row of X, (n,): 0 all of it, 1 nothing.
@@ -245,7 +242,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         options = self._variance_options(method)
         rows = self._test_rows(X)
         prior = self._posterior.prior_variance(rows)
-        return self._latent_variance(rows, method, options) / np.where(prior > 0, prior, 1.0)
+        return np.minimum(self._latent_variance(rows, method, options) / np.where(prior > 0, prior, 1.0), 1.0)
 
     def _has_one_output(self) -> bool:
         return len(self.classes_) == 2

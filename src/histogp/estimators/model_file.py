@@ -59,6 +59,7 @@ def save(estimator: Any, path: Any, include_training: bool) -> None:
     estimator._validate_params()
     include_training = bool(include_training)
     if not include_training:
+        _quantized(estimator)  # refuses what cannot be done
         estimator._prepare_to_predict_only()
     writer = Writer()
     parameters = estimator.get_params(deep=False)

@@ -166,14 +166,15 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
                     "give a number as contamination, or another method."
                 )
             self._fit(X, None, weights, Noise(self.noise / weights), np.ones((X.shape[0], 1)), {})
+            self._judged_by = (self.criterion, self.method)
             self.offset_ = self._offset(X, weights)
         return self
 
     def score_samples(self, X: Any) -> Array:
         """How much each row of X is like the training examples, (n,): the higher, the more."""
         check_is_fitted(self)
-        means, latent = None, None
         rows = self._test_rows(X)
+        means, latent = None, None
         if self.criterion != "variance":
             means = self._mean_of(rows)[:, 0]
         if self.criterion != "mean":
@@ -183,7 +184,10 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
 
     def decision_function(self, X: Any) -> Array:
         """`score_samples` minus ``offset_``, (n,): negative for outliers."""
-        return self.score_samples(X) - self.offset_
+        scores = self.score_samples(X)
+        if (self.criterion, self.method) != self._judged_by:
+            raise ValueError("offset_ belongs to the criterion and method of the last fit: fit again after a change.")
+        return scores - self.offset_
 
     def predict(self, X: Any) -> Array:
         """1 for rows like the training examples and -1 for others, (n,)."""
@@ -211,6 +215,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         return {}
 
     def _unpack(self, reader: Reader, description: dict[str, Any]) -> int:
+        self._judged_by = (self.criterion, self.method)
         self.offset_ = float(reader.array("offset", np.float64, (1,))[0])
         return 1
 
@@ -221,7 +226,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         if method not in TABLES or (method == "calibrated" and self.n_examples_ < FEWEST):
             raise ValueError(
                 f"Scores by the variance {method!r} need the training examples: save them too (include_training=True), "
-                'or call set_params(method="sampled") first.'
+                'or fit with method="sampled".'
             )
         no_rows = Rows.from_array(np.empty((0, self.n_features_in_)))
         self._latent_variance(no_rows, method, self._variance_options(method))
@@ -239,7 +244,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
 def _quantile(values: Array, weights: Array, part: float) -> float:
     """Interpolated, as if each value occurred as often as its weight says."""
     order = np.argsort(values)
-    upto = np.cumsum(weights[order])
+    upto = np.cumsum(weights[order] / weights.min())
     place = max(part * (upto[-1] - 1), 0.0)
     below, above = (
         values[order[min(np.searchsorted(upto, rounded, side="right"), len(order) - 1)]]

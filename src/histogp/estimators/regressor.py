@@ -207,7 +207,11 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         dtype = np.result_type(dtype, self._target_dtype)
         mean = self._labels(means).astype(dtype, copy=False)
         if return_std:
-            return mean, np.sqrt(self.predict_variance(X)).astype(dtype, copy=False)
+            # In this order the squares of very large targets do not overflow.
+            latent = self._latent_variance(self._test_rows(X), "precise", self._variance_options())
+            deviation = np.sqrt(latent + self.noise_)
+            deviation = deviation * self._scale if self._single_output else deviation[:, None] * self._scale
+            return mean, deviation.astype(dtype, copy=False)
         if return_cov:
             return mean, self._covariance(X, include_noise=True).astype(dtype, copy=False)
         return mean

@@ -10,12 +10,14 @@ from histogp.container import ModelFileError
 from histogp.estimators.encoding import Reader, Writer, integer
 from histogp.kernels import ResolvedKernel
 from histogp.operators.grid import GridLayout
+from histogp.operators.nodes import NodeLayout
 from histogp.posterior.calibrated import Calibrated
 from histogp.posterior.fit import Tables
 from histogp.posterior.samples import PosteriorSamples
 from histogp.posterior.spectrum import CoarseQuantized, Spectrum
 
 _SPECTRUM = ("vectors", "values", "ceilings")
+_CALIBRATED = ("smoothed", "projections", "weights", "left_out", "left_out_variances")
 
 
 def pack(tables: Tables, writer: Writer, include_training: bool) -> dict[str, Any]:
@@ -47,9 +49,8 @@ class _Prefixed:
         for key, array in arrays.items():
             self._writer.arrays[f"prepared.{self._name}.{key}"] = np.asarray(array)
 
-    def put_layout(self, key: str, layout: Any) -> int:
-        self.put(**{f"{key}upper": layout.upper, f"{key}starts": layout.starts})
-        return layout.n_bins
+    def put_layout(self, key: str, layout: Any) -> None:
+        self.put(**{f"{key}starts": layout.starts, f"{key}heights": layout.heights})
 
 
 class _Source:
@@ -60,60 +61,54 @@ class _Source:
     def get(self, key: str, dtype: Any, shape: tuple[int | None, ...], lowest: float = -np.inf) -> np.ndarray:
         return self._reader.array(f"prepared.{self._name}.{key}", dtype, shape, lowest=lowest)
 
-    def layout(self, key: str, document: Any, name: str = "n_bins") -> GridLayout:
-        n_bins = integer(document, name, 1)
-        upper = self.get(f"{key}upper", np.float64, (self.n_features,), lowest=0)
+    def layout(self, key: str) -> NodeLayout:
         starts = self.get(f"{key}starts", np.int64, (self.n_features + 1,))
-        return GridLayout.checked(self.kernel, n_bins, upper, starts)
+        heights = self.get(f"{key}heights", np.float64, (None,), lowest=0)
+        return NodeLayout.checked(self.kernel, starts, heights)
 
 
 def _pack_coarse(out: _Prefixed, version: int, table: CoarseQuantized) -> Any:
-    out.put(nodes=table.nodes)
-    return {"n_bins": out.put_layout("", table.layout)}
+    layout: Any = table.layout
+    out.put(nodes=table.nodes, upper=layout.upper, starts=layout.starts)
+    return {"n_bins": layout.n_bins}
 
 
 def _unpack_coarse(source: _Source, document: Any) -> tuple[Any, Any]:
-    layout = source.layout("", document)
-    return layout.n_bins, CoarseQuantized(layout, source.get("nodes", np.float32, (layout.n_nodes,), lowest=0))
+    n_bins = integer(document, "n_bins", 1)
+    upper = source.get("upper", np.float64, (source.n_features,), lowest=0)
+    starts = source.get("starts", np.int64, (source.n_features + 1,))
+    layout = GridLayout.checked(source.kernel, n_bins, upper, starts)
+    return n_bins, CoarseQuantized(layout, source.get("nodes", np.float32, (layout.n_nodes,), lowest=0))
 
 
-def _pack_samples(out: _Prefixed, version: int, table: PosteriorSamples) -> Any:
-    out.put(nodes=table.nodes, spreads=table.spreads)
-    return {"n_bins": out.put_layout("", table.layout), "n_samples": version}
+def _pack_samples(out: _Prefixed, version: int, samples: PosteriorSamples) -> Any:
+    out.put_layout("", samples.layout)
+    out.put(table=samples.table, spreads=samples.spreads)
+    return {"n_samples": version}
 
 
 def _unpack_samples(source: _Source, document: Any) -> tuple[Any, Any]:
-    layout = source.layout("", document)
+    layout = source.layout("")
     n_samples = integer(document, "n_samples", 1)
-    nodes = source.get("nodes", np.float32, (layout.n_nodes, n_samples))
-    return n_samples, PosteriorSamples(layout, nodes, source.get("spreads", np.float64, (layout.n_nodes,), lowest=0))
+    table = source.get("table", np.float32, (layout.n_nodes, n_samples))
+    return n_samples, PosteriorSamples(layout, table, source.get("spreads", np.float64, (layout.n_nodes,), lowest=0))
 
 
 def _pack_calibrated(out: _Prefixed, version: None, table: Calibrated) -> Any:
-    out.put(
-        smoothed=table.smoothed,
-        projections=table.projections,
-        weights=table.weights,
-        error=[table.error],
-        left_out=table.left_out,
-        left_out_variances=table.left_out_variances,
-    )
-    return {
-        "smoothed_bins": out.put_layout("smoothed_", table.smoothed_layout),
-        "projections_bins": out.put_layout("projections_", table.projections_layout),
-    }
+    out.put_layout("smoothed_", table.smoothed_layout)
+    out.put_layout("projections_", table.projections_layout)
+    out.put(**{name: getattr(table, name) for name in _CALIBRATED}, error=[table.error])
+    return {}
 
 
 def _unpack_calibrated(source: _Source, document: Any) -> tuple[Any, Any]:
-    smoothed = source.layout("smoothed_", document, "smoothed_bins")
-    projections = source.layout("projections_", document, "projections_bins")
+    smoothed, projections = source.layout("smoothed_"), source.layout("projections_")
     left_out = source.get("left_out", np.int64, (None,), lowest=0)
     if left_out.size and left_out.max() >= source.n_rows:
         raise ModelFileError("its left-out examples do not exist.")
     table = Calibrated(
-        source.kernel,
         smoothed,
-        source.get("smoothed", np.float64, (smoothed.n_nodes,), lowest=0),
+        source.get("smoothed", np.float64, (smoothed.n_nodes, 1), lowest=0),
         projections,
         source.get("projections", np.float32, (projections.n_nodes, None)),
         source.get("weights", np.float64, (3,)),

@@ -41,7 +41,7 @@ class GridTable(Protocol):
     """A predictor on a grid. Its fields bound its error; see the implementation."""
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> Any:
         """Its nodes."""
         ...
 
@@ -65,8 +65,26 @@ class GridTable(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class Located:
+    """Where test rows lie between the nodes of a layout.
+
+    nodes, shares : (nnz,), the node below each non-zero, and how far towards the next it lies, from 0 to 1
+    beyond : (n,), by how much the heights of a row exceed the last nodes, in all; K(x, x) minus this is K at the nodes
+    """
+
+    rows: Rows
+    nodes: Array
+    shares: Array
+    beyond: Array
+
+    def gaps(self, spreads: Array) -> Array:
+        """``s (1 - s)`` times the spread (n_nodes,) of each bin, summed over a row, (n,)."""
+        return self.rows.row_sums(self.shares * (1 - self.shares) * spreads[self.nodes])
+
+
 class Layout(Protocol):
-    """Nodes in every dimension, for tables with a row for each."""
+    """Nodes in every dimension, for tables of sums of functions of one dimension each."""
 
     @property
     def kernel(self) -> ResolvedKernel:
@@ -78,20 +96,23 @@ class Layout(Protocol):
         """Rows of a table."""
         ...
 
-    def read(self, nodes: Array, rows: Rows, n_threads: int = 1, how: Reading = "linear") -> Array:
-        """The tabulated functions for n test rows, (n, M); nodes (n_nodes, M)."""
+    def locate(self, rows: Rows, n_threads: int = 1) -> Located:
+        """Where test rows lie."""
         ...
+
+    def read(self, table: Array, located: Located, n_threads: int = 1) -> Array:
+        """The functions for n test rows, (n, M), interpolated; table (n_nodes, M)."""
+        ...
+
+
+class BoundLayout(Protocol):
+    """Nodes that are found without a search, for the one quickest table."""
+
+    @property
+    def n_bins(self) -> int: ...
 
     def subtract_lower(self, nodes: Array, rows: Rows, n_threads: int = 1) -> Array:
         """``K(x, x)`` minus a function read at the next node below, (n,); nodes (n_nodes,), single precision."""
-        ...
-
-    def gaps(self, spreads: Array | None, rows: Rows, n_threads: int = 1) -> Array:
-        """The variance that interpolation loses at a test row, (n,).
-
-        ``spreads`` (n_nodes,) are the variances of the differences between the ends of the bins, None for zero; beyond
-        the last nodes the variance of the prior is added.
-        """
         ...
 
 
@@ -206,32 +227,31 @@ class KernelOperator(ABC):
         """``x -> sum_d sum_i K_d(x, x_i)^2``, (n, 1): a lower bound of the squared norm of k(x)."""
 
     @abstractmethod
-    def prior_draws(self, rng: Any, n_draws: int) -> Array:
-        """Draws from N(0, K), (N, n_draws); all randomness comes from ``rng.standard_normal``."""
+    def tabulate_norm(self, grid: Grid) -> tuple[BoundLayout, Array]:
+        """Nodes on a grid, and the function of `norm_table` there, (n_nodes,)."""
 
     @abstractmethod
-    def layout(self, grid: Grid) -> Layout:
-        """The nodes of a grid, on which the following four tabulate sums of functions of one dimension each."""
+    def layout(self, most: int) -> Layout:
+        """Nodes, at most ``most`` in each dimension beside zero, on which the following three tabulate."""
 
     @abstractmethod
     def tabulate(self, layout: Any, alpha: Array) -> Array:
-        """``x -> k(x)^T alpha`` at the nodes, (n_nodes, M) in single precision."""
-
-    @abstractmethod
-    def tabulate_norm(self, layout: Any) -> Array:
-        """The function of `norm_table` at the nodes, (n_nodes,)."""
+        """``x -> k(x)^T alpha`` at the nodes, (n_nodes, M)."""
 
     @abstractmethod
     def tabulate_smoothed(self, layout: Any, noise: Array) -> Array:
-        """``x -> sum_d Var(f_d(x_d) | y_d)`` at the nodes, (n_nodes,).
+        """``x -> sum_d Var(f_d(x_d) | y_d)`` at the nodes, (n_nodes, 1).
 
         The prior of ``f_d`` has the covariance K_d, and ``y_d`` are observations of it alone at the training rows,
         with noise of the variances (N,). That is the posterior variance if all other dimensions were known.
         """
 
     @abstractmethod
-    def tabulate_draws(self, layout: Any, rng: Any, n_draws: int) -> tuple[Array, Array]:
-        """Functions drawn from the prior: at the training rows, (N, n_draws), and at the nodes, (n_nodes, n_draws)."""
+    def prior_draws(self, layout: Any, rng: Any, n_draws: int) -> tuple[Array, Array]:
+        """Functions drawn from the prior: at the training rows, (N, n_draws), and at the nodes, (n_nodes, n_draws).
+
+        All randomness comes from ``rng.standard_normal``.
+        """
 
     @abstractmethod
     def split(self, n_parts: int) -> Sequence[KernelOperator]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -74,7 +73,7 @@ class GridLayout:
     def places(self) -> Array:
         """The heights ``w g(x)`` of the nodes, (n_nodes,)."""
         shapes = [_shape(self.n_bins, count) for count in range(MOST_OCTAVES + 1)]
-        top = self.upper * self._weights
+        top = self.upper if self.kernel.weights is None else self.upper * self.kernel.weights
         parts = [shapes[count] * end for count, end in zip(self.octaves, top, strict=True)]
         return np.concatenate([*parts, [0.0]])
 
@@ -96,23 +95,13 @@ class GridLayout:
 
     def subtract_lower(self, nodes: Array, rows: Rows, n_threads: int = 1) -> Array:
         """``K(x, x) - sum_d f_d`` at the next node below, (n,); nodes (n_nodes,) in single precision."""
-        return self._with_weights(reading.subtract_lower, (nodes, self.n_bins), rows, n_threads)
-
-    def gaps(self, spreads: Array | None, rows: Rows, n_threads: int = 1) -> Array:
-        """The variance that interpolation loses at a test row, (n,): ``s (1 - s)`` times the spread of a bin.
-
-        The spread is the variance of the difference between its ends, (n_nodes,), a bin after each node; None stands
-        for zero. Beyond the last node nothing is known: the variance of the prior grows on.
-        """
-        places = self.places()
-        spreads = np.zeros(len(places)) if spreads is None else spreads
-        return self._with_weights(reading.add_gaps, (places, spreads, self.n_bins), rows, n_threads)
-
-    def _with_weights(self, leaf: Any, table: tuple, rows: Rows, n_threads: int) -> Array:
         out = np.empty(rows.n_rows)
         *values, per_unit, starts, ends = self._located(rows)
+        weights = np.ones(len(self.upper)) if self.kernel.weights is None else plain(self.kernel.weights)
         threads.run(
-            lambda first, last: leaf(*values, self._weights, per_unit, starts, ends, *table, first, last, out),
+            lambda first, last: reading.subtract_lower(
+                *values, weights, per_unit, starts, ends, nodes, self.n_bins, first, last, out
+            ),
             rows.parts(n_threads),
         )
         return out
@@ -128,10 +117,6 @@ class GridLayout:
             per_unit = (2.0**self.octaves - 1) / self.upper
         per_unit[~np.isfinite(per_unit)] = 0.0  # nothing above zero was seen there
         return per_unit
-
-    @cached_property
-    def _weights(self) -> Array:
-        return np.ones(len(self.upper)) if self.kernel.weights is None else plain(self.kernel.weights)
 
 
 def last_of_each_column(data: SortedColumns, entries: Array) -> Array:

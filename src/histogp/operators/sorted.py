@@ -16,6 +16,7 @@ from histogp.kernels import ResolvedKernel
 from histogp.operators.base import Grid, KernelOperator, Precision
 from histogp.operators.grid import GridLayout
 from histogp.operators.lookup import LookupTable
+from histogp.operators.nodes import NodeLayout
 from histogp.operators.quantized import QuantizedTable
 from histogp.storage import Array, Rows, SortedColumns, plain
 
@@ -208,53 +209,44 @@ class SortedOperator(KernelOperator):
         ones = np.ones((self.n_rows, 1))
         return LookupTable(self.data, self.heights**2, ones, lambda rows: self.kernel.heights(rows) ** 2)
 
-    def prior_draws(self, rng: Any, n_draws: int) -> Array:
-        data = self.data
-        out = np.zeros((self.n_rows, n_draws))
-        for column in np.flatnonzero(data.counts):
-            inside = slice(*data.indptr[column : column + 2])
-            out[data.row_of[inside]] += _walk(self.heights[inside], rng, n_draws)
-        return out
+    def tabulate_norm(self, grid: Grid) -> tuple[GridLayout, Array]:
+        layout = GridLayout.build(self.data, self.heights, np.ones(self.n_rows), self.kernel, grid, self.n_threads)
+        out, ones = np.zeros((layout.n_nodes, 1)), np.ones((self.n_rows, 1))
+        # As in `norm_table`.
+        self._sweep(quantized.fill_nodes, self.heights**2, ones, layout.starts, layout.places() ** 2, out)
+        return layout, out[:, 0]
 
-    def layout(self, grid: Grid) -> GridLayout:
-        return GridLayout.build(self.data, self.heights, np.ones(self.n_rows), self.kernel, grid, self.n_threads)
+    def layout(self, most: int) -> NodeLayout:
+        return NodeLayout.build(self.data, self.heights, self.kernel, most, self.n_threads)
 
-    def tabulate(self, layout: GridLayout, alpha: Array) -> Array:
-        alpha = plain(alpha, np.float32)
-        out = np.zeros((layout.n_nodes, alpha.shape[1]), np.float32)
-        return self._sweep(quantized.fill_nodes, self.heights, alpha, layout, layout.places(), out)
+    def tabulate(self, layout: NodeLayout, alpha: Array) -> Array:
+        out = np.zeros((layout.n_nodes, alpha.shape[1]))
+        return self._sweep(quantized.fill_nodes, self.heights, plain(alpha), layout.starts, layout.heights, out)
 
-    def tabulate_norm(self, layout: GridLayout) -> Array:
-        out = np.zeros((layout.n_nodes, 1))
-        ones = np.ones((self.n_rows, 1))
-        return self._sweep(quantized.fill_nodes, self.heights**2, ones, layout, layout.places() ** 2, out)[:, 0]
-
-    def tabulate_smoothed(self, layout: GridLayout, noise: Array) -> Array:
+    def tabulate_smoothed(self, layout: NodeLayout, noise: Array) -> Array:
         out = np.zeros(layout.n_nodes)
-        return self._sweep(quantized.smooth_nodes, self.heights, plain(noise), layout, layout.places(), out)
+        self._sweep(quantized.smooth_nodes, self.heights, plain(noise), layout.starts, layout.heights, out)
+        return out[:, None]
 
-    def tabulate_draws(self, layout: GridLayout, rng: Any, n_draws: int) -> tuple[Array, Array]:
-        data, places = self.data, layout.places()
-        at_rows = np.zeros((self.n_rows, n_draws))
-        at_nodes = np.zeros((layout.n_nodes, n_draws))
+    def prior_draws(self, layout: NodeLayout, rng: Any, n_draws: int) -> tuple[Array, Array]:
+        # min(s, t) is the covariance of Brownian motion: in each column a draw is a walk over the sorted heights, to
+        # which all nodes belong, whose steps have the variance h_k - h_(k-1).
+        data = self.data
+        at_rows, at_nodes = np.zeros((self.n_rows, n_draws)), np.zeros((layout.n_nodes, n_draws))
         for column in np.flatnonzero(data.counts):
             inside, nodes = slice(*data.indptr[column : column + 2]), slice(*layout.starts[column : column + 2])
-            heights = np.concatenate([self.heights[inside], places[nodes]])
-            order = np.argsort(heights, kind="stable")
-            walk = np.empty((len(order), n_draws))
-            walk[order] = _walk(heights[order], rng, n_draws)
-            n = inside.stop - inside.start
-            at_rows[data.row_of[inside]] += walk[:n]
-            at_nodes[nodes] = walk[n:]
+            heights = self.heights[inside]
+            steps = np.sqrt(np.diff(heights, prepend=0.0))
+            walk = np.cumsum(steps[:, None] * rng.standard_normal((len(heights), n_draws)), axis=0)
+            at_rows[data.row_of[inside]] += walk
+            at_nodes[nodes.start + 1 : nodes.stop] = walk[np.searchsorted(heights, layout.heights[nodes][1:])]
         return at_rows, at_nodes
 
-    def _sweep(self, leaf: Any, heights: Array, of_rows: Array, layout: GridLayout, places: Array, out: Array) -> Array:
+    def _sweep(self, leaf: Any, heights: Array, of_rows: Array, starts: Array, places: Array, out: Array) -> Array:
         data = self.data
         threads.run(
-            lambda first, last: leaf(
-                data.indptr, data.row_of, heights, of_rows, layout.starts, places, first, last, out
-            ),
-            data.parts(self.n_threads, work_per_nonzero=2 + (of_rows.shape[1] // 8 if of_rows.ndim > 1 else 0)),
+            lambda first, last: leaf(data.indptr, data.row_of, heights, of_rows, starts, places, first, last, out),
+            data.parts(self.n_threads, work_per_nonzero=2 + out.size // len(out) // 8),
         )
         return out
 
@@ -286,15 +278,6 @@ class SortedOperator(KernelOperator):
             if name not in self._derived:
                 self._derived[name] = make()
             return self._derived[name]
-
-
-def _walk(heights: Array, rng: Any, n_draws: int) -> Array:
-    """Draws from a Gaussian with the covariance ``min(h_j, h_k)``, heights ascending: (n, n_draws).
-
-    That is Brownian motion: the steps are independent and have the variance ``h_k - h_(k-1)``.
-    """
-    steps = np.sqrt(np.diff(heights, prepend=0.0))
-    return np.cumsum(steps[:, None] * rng.standard_normal((len(heights), n_draws)), axis=0)
 
 
 def _check_order(data: SortedColumns, heights: Array, kernel: ResolvedKernel) -> None:

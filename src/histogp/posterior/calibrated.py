@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from histogp.kernels import ResolvedKernel
-from histogp.operators.base import Grid, KernelOperator, Layout
+from histogp.operators.base import KernelOperator, Layout
+from histogp.posterior.precise import NotConvergedWarning
 from histogp.solvers.blas import single_threaded_blas
 from histogp.solvers.cg import is_uniform, solve_cg
 from histogp.solvers.noise import Noise
@@ -29,12 +30,16 @@ BLOCK = 16
 GOOD_ERROR = 0.03
 # Residual at which a leave-one-out variance is extrapolated from.
 TOL = 0.01
-MAX_ITER = 200
+MAX_ITER = 500
 # Rows that it takes to fit, and variances, in units of those of the prior, that are rounding.
 MIN_ROWS = 6
 SMALLEST = 1e-9
-SMOOTHED_GRID = Grid(32)
-SUBSPACE_GRID = Grid(32, uniform=True)
+# Nodes of the tables in each dimension.
+SMOOTHED_NODES = 128
+SUBSPACE_NODES = 32
+# Weights of dimensions that do not interact; fitted ones differ from these only as far as the data say.
+START = np.array([1.0, 0.0, 0.0])
+NEGLIGIBLE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,16 +49,16 @@ class Calibrated:
     s adds up the variances that the dimensions have if each is observed alone: close to the variance where the
     dimensions hardly interact, as in bags of words. ``q = k^T V (V^T A V)^-1 V^T k`` for a subspace V is a part of
     what the data explain, so that ``K(x, x) - q(x)`` bounds the variance; it knows what the dimensions share. The
-    weights fit exact leave-one-out variances of a few training rows, which neither s nor V have seen.
+    weights fit exact leave-one-out variances of a few training rows, which neither s nor V have seen. Heights beyond
+    those of training add to the variance as they are, and do not count in the formula.
 
-    smoothed : (n_nodes,), s in a table
-    projections : (n_nodes, r), ``(V^T A V)^(-1/2) V^T k`` in a table
+    smoothed : (n_nodes, 1), s in a table
+    projections : (n_nodes, r), ``(V^T A V)^(-1/2) V^T k`` in a table, single precision
     weights : (3,)
     error : the root mean square of the relative error, by leave-one-out of the fit
     left_out, left_out_variances : (n,), training rows that the tables have not seen, and their variances
     """
 
-    kernel: ResolvedKernel
     smoothed_layout: Layout
     smoothed: Array
     projections_layout: Layout
@@ -64,20 +69,22 @@ class Calibrated:
     left_out_variances: Array
 
     def variance(self, rows: Rows, n_threads: int = 1) -> Array:
-        return self.weigh(self.features(rows, n_threads))
+        features, beyond = self.features(rows, n_threads)
+        return self.weigh(features) + beyond
 
     def weigh(self, features: Array) -> Array:
         return np.clip(features @ self.weights, 0.0, np.maximum(features[:, 2], 0.0))
 
-    def features(self, rows: Rows, n_threads: int = 1) -> Array:
-        """s, ``K(x, x)`` and ``K(x, x) - q`` for each test row, (n, 3)."""
-        prior = rows.row_sums(self.kernel.heights(rows))
+    def features(self, rows: Rows, n_threads: int = 1) -> tuple[Array, Array]:
+        """s, ``K(x, x)`` and ``K(x, x) - q`` for each test row, (n, 3), and what lies beyond the nodes, (n,)."""
         layout = self.smoothed_layout
-        smoothed = layout.read(self.smoothed[:, None], rows, n_threads)[:, 0]
-        smoothed += layout.gaps(None, rows, n_threads)
-        projections = self.projections_layout.read(self.projections, rows, n_threads)
+        located = layout.locate(rows, n_threads)
+        prior = rows.row_sums(layout.kernel.heights(rows)) - located.beyond
+        smoothed = layout.read(self.smoothed, located, n_threads)[:, 0]
+        layout = self.projections_layout
+        projections = layout.read(self.projections, layout.locate(rows, n_threads), n_threads)
         explained = np.einsum("ij,ij->i", projections, projections, dtype=np.float64)
-        return np.stack([smoothed, prior, prior - explained], axis=1)
+        return np.stack([smoothed, prior, prior - explained], axis=1), located.beyond
 
 
 def calibrate(operator: KernelOperator, noise: Array, n_threads: int, seed: int) -> Calibrated:
@@ -90,30 +97,29 @@ def calibrate(operator: KernelOperator, noise: Array, n_threads: int, seed: int)
     with single_threaded_blas():
         subspace = leading_subspace(rest, RANK, rng)
         projector = _whiten(subspace, noise[kept])
-    smoothed_layout, projections_layout = rest.layout(SMOOTHED_GRID), rest.layout(SUBSPACE_GRID)
+    smoothed_layout, projections_layout = rest.layout(SMOOTHED_NODES), rest.layout(SUBSPACE_NODES)
     tables = Calibrated(
-        operator.kernel,
         smoothed_layout,
         rest.tabulate_smoothed(smoothed_layout, noise[kept]),
         projections_layout,
-        rest.tabulate(projections_layout, projector),
-        np.array([1.0, 0.0, 0.0]),
-        np.nan,
+        rest.tabulate(projections_layout, projector).astype(np.float32),
+        START,
+        np.inf,
         index,
         np.empty(0),
     )
-    features = tables.features(left_out, n_threads)
+    features, beyond = tables.features(left_out, n_threads)
     options = SolverOptions("cg", TOL, MAX_ITER, "auto", n_threads)
     preconditioner = make_preconditioner(operator, Noise(noise), BLOCK, options, rng)
     chosen = rng.permutation(len(index))[: 2 * BLOCK]
     exact = np.empty(0)
-    weights, error = tables.weights, np.inf
-    while len(exact) < len(chosen) and error > GOOD_ERROR:
+    while len(exact) < len(chosen) and tables.error > GOOD_ERROR:
         more = index[chosen[len(exact) : len(exact) + BLOCK]]
         exact = np.append(exact, _leave_one_out(operator, noise, more, preconditioner))
-        weights, error = _fit(features[chosen[: len(exact)]], exact)
-    calibrated = replace(tables, weights=weights, error=error)
-    return replace(calibrated, left_out_variances=calibrated.weigh(features))
+        known = chosen[: len(exact)]
+        weights, error = _fit(features[known], exact - beyond[known])
+        tables = replace(tables, weights=weights, error=error)
+    return replace(tables, left_out_variances=tables.weigh(features) + beyond)
 
 
 def _whiten(subspace: Subspace, noise: Array) -> Array:
@@ -136,13 +142,21 @@ def _leave_one_out(
     sides = np.zeros((operator.n_rows, len(index)))
     sides[index, columns] = 1.0
     solution = solve_cg(operator, Noise(noise), sides, tol=TOL, max_iter=MAX_ITER, preconditioner=preconditioner)
+    if not solution.converged:
+        warnings.warn(
+            f"The solver stopped after {MAX_ITER} iterations, so that the variance 'calibrated' may be too large: the "
+            "noise is very small against the kernel.",
+            NotConvergedWarning,
+            stacklevel=2,
+        )
     diagonal = solution.values[index, columns] + np.einsum("ij,ij->j", solution.remainder, solution.values)
-    if 4 <= len(solution.steps) == solution.n_iterations:
+    n_terms = len(solution.steps)
+    if 4 <= n_terms == solution.n_iterations:
         if preconditioner is not None:
             first = preconditioner.apply(sides, 0 * columns)[index, columns]
         else:
             first = np.ones(len(index)) if is_uniform(noise[:, None]) else 1 / noise[index]
-        terms = solution.steps * np.cumprod(np.vstack([first, solution.ratios]), axis=0)
+        terms = solution.steps * np.cumprod(np.vstack([first, solution.ratios[: n_terms - 1]]), axis=0)
         last, before = terms[-2:].sum(axis=0), terms[-4:-2].sum(axis=0)
         shrink = np.clip(np.divide(last, before, out=np.zeros_like(last), where=before > 0) ** 0.5, 0.0, 0.9)
         diagonal += terms[-1] * shrink / (1 - shrink)
@@ -153,12 +167,15 @@ def _fit(features: Array, exact: Array) -> tuple[Array, float]:
     """Weights with the smallest relative squared error, and its root mean square by leave-one-out."""
     usable = exact > 0
     if usable.sum() < MIN_ROWS:  # rows of zeros, of which nothing can be learned
-        return np.array([1.0, 0.0, 0.0]), 1.0
+        return START, 1.0
     scaled = features[usable] / exact[usable, None]
     left, values, right = np.linalg.svd(scaled, full_matrices=False)
-    good = values > 1e-10 * values[0]
+    good = values > NEGLIGIBLE * values[0]
     left, values, right = left[:, good], values[good], right[good]
-    residuals = 1 - left @ left.sum(axis=0)
+    # Only what the data can tell is changed.
+    missing = 1 - scaled @ START
+    change = left.T @ missing
+    residuals = missing - left @ change
     leverage = np.minimum((left**2).sum(axis=1), 0.99)
-    weights = right.T @ (left.sum(axis=0) / values)
+    weights = START + right.T @ (change / values)
     return weights, float(np.sqrt(np.mean((residuals / (1 - leverage)) ** 2)))

@@ -11,6 +11,7 @@ from histogp.operators.base import KernelOperator, Table
 from histogp.posterior.calibrated import FEWEST
 from histogp.posterior.likelihood import exact_likelihood
 from histogp.posterior.variance import VarianceOptions, Variances
+from histogp.solvers.blas import single_threaded_blas
 from histogp.solvers.noise import Noise
 from histogp.solvers.solve import SolverOptions, solve
 from histogp.storage import Array, Rows
@@ -20,9 +21,10 @@ CONCENTRATION = 0.01
 # The scale of the kernel is the one of these, relative to its mean variance, that makes a sample most likely.
 SCALES = 4.0 ** np.arange(-1, 7)
 SAMPLE = 500
-# Draws for the expectation of a softmax, and test rows at a time.
+MOST_CLASSES = 10
+# Draws for the expectation of a softmax, and numbers that are held at a time.
 DRAWS = 128
-ROWS = 512
+NUMBERS = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +39,6 @@ class Dirichlet:
     table: Table
     centre: Array
     variances: Variances
-    solver: SolverOptions
 
     @classmethod
     def build(
@@ -54,21 +55,22 @@ class Dirichlet:
         rng = np.random.default_rng(seed)
         operator = _scaled(operator, noise, targets, rng)
         alpha = solve(operator, noise, targets, solver, rng).values
-        return cls(operator.table(alpha), centre, Variances(operator, noise, seed), solver)
+        return cls(operator.table(alpha), centre, Variances(operator, noise, seed))
 
-    def probabilities(self, rows: Rows, n_threads: int = 1) -> Array:
+    def probabilities(self, rows: Rows, solver: SolverOptions) -> Array:
         """The expectation of a softmax, (n, n_classes)."""
-        means = self.table.evaluate(rows, n_threads) + self.centre
+        means = self.table.evaluate(rows, solver.n_threads) + self.centre
         options = VarianceOptions()
         if self.variances.operator.n_rows < FEWEST:
-            spread = self.variances.per_problem(rows, options, self.solver)
+            spread = self.variances.per_problem(rows, options, solver)
         else:
-            spread = self.variances.latent(rows, "calibrated", options, self.solver)[:, None]
+            spread = self.variances.latent(rows, "calibrated", options, solver)[:, None]
         draws = np.random.default_rng(self.variances.seed).standard_normal((DRAWS // 2, 1, means.shape[1]))
         draws = np.concatenate([draws, -draws])
         out = np.empty_like(means)
-        for begin in range(0, len(means), ROWS):
-            some = slice(begin, begin + ROWS)
+        n_rows = max(1, NUMBERS // draws.size)
+        for begin in range(0, len(means), n_rows):
+            some = slice(begin, begin + n_rows)
             out[some] = softmax(means[some] + np.sqrt(spread[some]) * draws, axis=2).mean(axis=0)
         return out / out.sum(axis=1, keepdims=True)
 
@@ -78,9 +80,16 @@ def _scaled(operator: KernelOperator, noise: Noise, targets: Array, rng: np.rand
     n = operator.n_rows
     rows = np.sort(rng.choice(n, min(n, SAMPLE), replace=False))
     sample = operator.remove(np.setdiff1d(np.arange(n), rows))
-    unit = max(float(operator.diagonal().mean()), np.finfo(float).tiny)
+    unit = float(operator.diagonal().mean()) or 1.0
     kernels = [operator.kernel.scaled(scale / unit, operator.n_columns) for scale in SCALES]
-    values = [
-        exact_likelihood(sample.with_kernel(kernel), noise.subset(rows), targets[rows]).value for kernel in kernels
-    ]
+    classes = np.sort(rng.choice(targets.shape[1], min(targets.shape[1], MOST_CLASSES), replace=False))
+    diagonals = noise.subset(rows).diagonals()[:, classes]
+    with single_threaded_blas():
+        values = [
+            sum(
+                exact_likelihood(sample.with_kernel(kernel), Noise(diagonal), targets[rows, c : c + 1]).value
+                for diagonal, c in zip(diagonals.T, classes, strict=True)
+            )
+            for kernel in kernels
+        ]
     return operator.with_kernel(kernels[int(np.argmax(values))])

@@ -55,6 +55,7 @@ class Posterior:
         self._prepared = self.variances.prepared
         for name, (version, value) in (tables or {}).items():
             self._prepared.put(name, value, version)
+        self.variances.asked_for_calibrated = "calibrated" in (tables or {})
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in vars(self).items() if name not in ("_prepared", "variances")}
@@ -66,7 +67,10 @@ class Posterior:
     def tables(self) -> Tables:
         """What was prepared so far and is worth keeping: versions and values by name."""
         found = {name: self._prepared.present(name) for name in KEPT}
-        return {name: entry for name, entry in found.items() if entry is not None}
+        wanted = {name: entry for name, entry in found.items() if entry is not None}
+        if not self.variances.asked_for_calibrated:
+            wanted.pop("calibrated", None)  # large, and only made for probabilities
+        return wanted
 
     def mean(self, rows: Rows, n_threads: int = 1) -> Array:
         """``k(x)^T alpha`` for each test row, (n, M)."""
@@ -90,7 +94,9 @@ class Posterior:
 
     def calibration_error(self, solver: SolverOptions) -> float:
         """The relative error of the calibrated variance."""
-        return self.variances.calibrated(solver).error if self.operator.n_rows >= FEWEST else 0.0
+        if self.operator.n_rows < FEWEST:
+            return 0.0
+        return self.variances.table("calibrated", VarianceOptions(), solver).error
 
     def leave_one_out(self, solver: SolverOptions) -> tuple[Array, Array, Array]:
         """Numbers of training rows, and means and latent variances that they have without themselves."""

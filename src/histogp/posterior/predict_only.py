@@ -76,5 +76,5 @@ class PredictOnly:
             )
         raise ValueError(
             f"This model was saved without its training examples and had not prepared {method!r} with these options: "
-            "call predict_variance with them before saving."
+            "call predict_variance with them before saving ('calibrated' needs 256 training examples)."
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 
 from histogp.posterior.calibrated import FEWEST
 from histogp.posterior.system import System
@@ -35,28 +37,28 @@ def leave_one_out(
         index = np.arange(n)
         if n > MOST_EXAMPLES:
             index = np.sort(np.random.default_rng(variances.seed).choice(n, MOST_EXAMPLES, replace=False))
-        system = System(operator, noise, 1, solver, variances.seed)
-        latent = 1 / _inverse_diagonals(system, index, solver.tol) - noise.diagonals()[index]
+        system = System(operator, noise, 1, replace(solver, solver="cholesky"), variances.seed)
+        latent = 1 / _inverse_diagonals(system, index) - noise.diagonals()[index]
     else:
         calibrated = variances.calibrated(solver)
         index, latent = calibrated.left_out, calibrated.left_out_variances[:, None]
     return index, targets[index] - alpha[index] * (latent + noise.diagonals()[index]), np.maximum(latent, 0.0)
 
 
-def _inverse_diagonals(system: System, index: Array, tol: float) -> Array:
-    """``[A^-1]_ii`` for the rows ``index``, (n, M) or (n, 1)."""
+def _inverse_diagonals(system: System, index: Array) -> Array:
+    """``[A^-1]_ii`` for the rows ``index``, (n, M) or (n, 1), by dense factors."""
     columns = np.arange(len(index))
     sides = np.zeros((system.operator.n_rows, len(index)))
     sides[index, columns] = 1.0
     out = np.empty((len(index), system.n_problems))
     for problem in range(system.n_problems):
-        values, _, _ = system.solve(sides, min(tol, 1e-6), np.full(len(index), problem))
+        values, _, _ = system.solve(sides, 0.0, np.full(len(index), problem))
         out[:, problem] = values[index, columns]
     return out
 
 
 def fit_temperature(means: Array, codes: Array, weights: Array) -> float:
-    """The factor on the scores with the largest likelihood of the labels under `probabilities`.
+    """The factor on the scores with the largest likelihood of the labels under `log_probabilities`.
 
     means (n, M); codes (n,), the number of the class of each; weights (n,). Labels count as wrong with a probability of
     one in n + 2, so that scores without an error give a finite factor.
@@ -74,9 +76,9 @@ def fit_temperature(means: Array, codes: Array, weights: Array) -> float:
     return float(np.exp(minimize_scalar(cost, bounds=(LOWEST, HIGHEST), method="bounded").x))
 
 
-def probabilities(scores: Array, temperature: float) -> Array:
-    """A softmax of the scores (n, M) times the factor, (n, n_classes). A single score is that of the second class."""
-    return softmax(temperature * _of_classes(scores), axis=1)
+def log_probabilities(scores: Array, temperature: float) -> Array:
+    """Of a softmax of the scores (n, M) times the factor, (n, n_classes); a single score is the second class's."""
+    return log_softmax(temperature * _of_classes(scores), axis=1)
 
 
 def _of_classes(scores: Array) -> Array:

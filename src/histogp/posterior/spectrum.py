@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from histogp.operators.base import Grid, KernelOperator, Layout, Table
+from histogp.operators.base import BoundLayout, Grid, KernelOperator, Table
 from histogp.solvers.blas import single_threaded_blas
 from histogp.solvers.bounds import largest_eigenvalue_bound
 from histogp.storage import Array, Rows
@@ -49,9 +50,7 @@ class Spectrum:
             return operator.matmat(vector.reshape(n, -1)).reshape(vector.shape) + noise * vector
 
         with single_threaded_blas():
-            system = LinearOperator((n, n), multiply, dtype=np.float64)
-            values, vectors = eigsh(system, wanted, v0=operator.row_sums() + noise, tol=ACCURACY)
-            values, vectors = values[::-1].copy(), vectors[:, ::-1].copy()
+            values, vectors = _leading(multiply, n, wanted, rng)
             residuals = operator.matmat(vectors) + noise[:, None] * vectors - vectors * values
         ceilings = values + np.linalg.norm(residuals, axis=0)
         ceilings[0] = max(top, ceilings[0])
@@ -77,6 +76,33 @@ class Spectrum:
         return np.clip(out, 0.0, prior[:, None])
 
 
+def _leading(multiply: Callable[[Array], Array], n: int, wanted: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """The largest eigenvalues, descending, and their vectors.
+
+    From one start a Krylov space holds one vector of each eigenspace, so that repeated eigenvalues can be missed. What
+    is found is taken out and the rest is searched until nothing larger comes.
+    """
+    system = LinearOperator((n, n), multiply, dtype=np.float64)
+    values, vectors = eigsh(system, wanted, v0=rng.standard_normal(n), tol=ACCURACY)
+    while True:
+        found = vectors
+
+        def deflated(vector: Array, found: Array = found) -> Array:
+            inside = vector - found @ (found.T @ vector)
+            image = multiply(inside)
+            return image - found @ (found.T @ image)
+
+        rest = LinearOperator((n, n), deflated, dtype=np.float64)
+        value, vector = eigsh(rest, 1, v0=rng.standard_normal(n), tol=ACCURACY)
+        if value[0] <= values.min() + ACCURACY * values.max():
+            break
+        values, vectors = np.append(values, value), np.hstack([vectors, vector])
+        keep = np.argsort(-values)[:wanted]
+        values, vectors = values[keep], np.linalg.qr(vectors[:, keep])[0]
+    order = np.argsort(-values)
+    return values[order].copy(), vectors[:, order].copy()
+
+
 @dataclass(frozen=True, eq=False)
 class Coarse:
     """``K(x, x) - sum_d |k_d(x)|^2 / ceiling``: eq. 30 with eq. 32 as a bound of the norm."""
@@ -97,13 +123,13 @@ class CoarseQuantized:
     nodes : (layout.n_nodes,), ``|k_d|^2 / ceiling`` rounded down to single precision
     """
 
-    layout: Layout
+    layout: BoundLayout
     nodes: Array
 
     @classmethod
     def build(cls, operator: KernelOperator, grid: Grid, ceiling: float) -> CoarseQuantized:
-        layout = operator.layout(grid)
-        exact = operator.tabulate_norm(layout) / ceiling
+        layout, norms = operator.tabulate_norm(grid)
+        exact = norms / ceiling
         nodes = exact.astype(np.float32)
         return cls(layout, np.where(nodes > exact, np.nextafter(nodes, np.float32(0)), nodes))
 

@@ -16,6 +16,12 @@ from histogp.solvers.solve import SolverOptions, make_preconditioner
 from histogp.storage import Array
 
 
+def is_dense(operator: KernelOperator, noise: Noise, options: SolverOptions) -> bool:
+    """Whether a system has dense factors."""
+    small = is_small(operator.n_rows, noise.diagonals().shape[1])
+    return options.solver == "cholesky" or (options.solver == "auto" and small)
+
+
 class System:
     """Dense factors for few rows, otherwise a preconditioner that pays for ``n_sides`` right-hand sides.
 
@@ -27,7 +33,7 @@ class System:
         self.noise = noise
         self.options = options
         self.n_problems = noise.diagonals().shape[1]
-        if options.solver == "cholesky" or (options.solver == "auto" and is_small(operator.n_rows, self.n_problems)):
+        if is_dense(operator, noise, options):
             matrix = operator.matrix()
             self.factors = [factorise(matrix, diagonal) for diagonal in noise.diagonals().T]
             self.preconditioner = None
@@ -44,11 +50,13 @@ class System:
         other.options = options
         return other
 
-    def solve(self, right_hand_sides: Array, tol: float, problems: Array | None = None) -> tuple[Array, Array, bool]:
+    def solve(
+        self, right_hand_sides: Array, tol: float, problems: Array | None = None, start: Array | None = None
+    ) -> tuple[Array, Array, bool]:
         """Solutions and the remainders ``b - A x``, both (N, M), and whether all reached the tolerance.
 
-        ``problems`` (M,) says to which problem each column belongs. With dense factors the remainders are rounding,
-        and taken as zero.
+        ``problems`` (M,) says to which problem each column belongs, ``start`` is a guess of the solutions. With dense
+        factors the remainders are rounding, and taken as zero.
         """
         if problems is None:
             problems = np.zeros(right_hand_sides.shape[1], int)
@@ -61,6 +69,7 @@ class System:
                 max_iter=self.options.max_iter,
                 preconditioner=self.preconditioner,
                 problems=problems,
+                start=start,
             )
             return solution.values, solution.remainder, solution.converged
         values = np.empty_like(right_hand_sides)

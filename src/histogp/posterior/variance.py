@@ -14,7 +14,7 @@ from histogp.posterior.lazy import Lazy
 from histogp.posterior.precise import covariance, precise_variance
 from histogp.posterior.samples import PosteriorSamples
 from histogp.posterior.spectrum import Coarse, CoarseQuantized, Spectrum
-from histogp.posterior.system import System
+from histogp.posterior.system import System, is_dense
 from histogp.solvers.noise import Noise
 from histogp.solvers.solve import SolverOptions
 from histogp.storage import Array, Rows
@@ -38,6 +38,9 @@ class VarianceOptions:
     tol: float = 1e-4
 
 
+FEWEST_SIDES, MOST_SIDES = 16, 4096
+
+
 class Variances:
     """Latent variances of test rows: without noise. Safe to share between threads.
 
@@ -51,6 +54,7 @@ class Variances:
         self.shared = noise.diagonals().max(axis=1)
         self.seed = seed
         self.prepared = Lazy()
+        self.asked_for_calibrated = False
 
     def latent(self, rows: Rows, method: VarianceMethod, options: VarianceOptions, solver: SolverOptions) -> Array:
         """(n,), or (n, k) for k numbers of eigenvectors."""
@@ -89,10 +93,12 @@ class Variances:
         if method == "sampled":
             return get("sampled", lambda: self._sample(options.n_samples, solver), options.n_samples)
         if method == "calibrated":
+            self.asked_for_calibrated = True
             return self.calibrated(solver)
         raise ValueError(f"Unknown method {method!r}; known are {', '.join(map(repr, METHODS))}.")
 
     def calibrated(self, solver: SolverOptions) -> Calibrated:
+        """Tables and weights, also for those who only want to know the variances of rows left out."""
         return self.prepared.get(
             "calibrated", lambda: calibrate(self.operator, self.shared, solver.n_threads, self.seed)
         )
@@ -102,9 +108,12 @@ class Variances:
 
     def _system(self, n_sides: int, solver: SolverOptions) -> System:
         # A larger preconditioner pays for more right-hand sides; it is made anew when there are many more than before.
-        size = int(np.clip(4 ** np.ceil(np.log2(max(n_sides, 1)) / 2), 16, 4096))
+        noise = Noise(self.shared)
+        size = int(np.clip(4 ** np.ceil(np.log2(max(n_sides, 1)) / 2), FEWEST_SIDES, MOST_SIDES))
+        if is_dense(self.operator, noise, solver):
+            size = MOST_SIDES
         system = self.prepared.get_at_least(
-            f"system-{solver.solver}", size, lambda: System(self.operator, Noise(self.shared), size, solver, self.seed)
+            f"system-{solver.solver}", size, lambda: System(self.operator, noise, size, solver, self.seed)
         )
         return system.using(solver)
 

@@ -52,7 +52,12 @@ class PivotedCholesky:
         while self.rank < rank:
             if self._remaining.sum() <= 1e-6 * self._trace:
                 return False
-            self._add_block(min(BLOCK if self.blocks else FIRST_BLOCK, rank - self.rank))
+            try:
+                self._add_block(min(BLOCK if self.blocks else FIRST_BLOCK, rank - self.rank))
+            except ArithmeticError:
+                if not self.blocks:
+                    raise
+                return False  # what is left is rounding
         return True
 
     def _add_block(self, size: int) -> None:

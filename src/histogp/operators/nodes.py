@@ -1,0 +1,99 @@
+"""Nodes at training values, for tables that need not be read at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from histogp import threads
+from histogp._numba import nodes
+from histogp.kernels import ResolvedKernel
+from histogp.operators.base import Located
+from histogp.storage import Array, Rows, SortedColumns
+
+# Values located between two looks for an interrupt.
+_SLICE = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class NodeLayout:
+    """Nodes for functions ``f_d(x_d)`` of every dimension, at heights ``w g(x)`` of training data. Immutable.
+
+    A column of few distinct values has a node at each of them, so that nothing is lost; others have some at equal
+    distances and some at equal numbers of examples. Where a value lies takes a binary search.
+
+    starts : (D + 1,), where the nodes of each dimension begin
+    heights : (n_nodes,), of the nodes, ascending from 0 in each dimension; one zero more at the end
+    """
+
+    kernel: ResolvedKernel
+    starts: Array
+    heights: Array
+
+    @classmethod
+    def build(
+        cls, data: SortedColumns, heights: Array, kernel: ResolvedKernel, most: int, n_threads: int
+    ) -> NodeLayout:
+        """At most ``most`` nodes a dimension beside zero."""
+        room = np.concatenate([[0], np.cumsum(1 + np.minimum(data.counts, most))])
+        counts, found = np.empty(data.n_columns, np.int64), np.empty(room[-1])
+        threads.run(
+            lambda first, last: nodes.choose_nodes(data.indptr, heights, most, room, first, last, counts, found),
+            data.parts(n_threads),
+        )
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        used = np.arange(starts[-1]) + np.repeat(room[:-1] - starts[:-1], counts)
+        return cls(kernel, starts, np.append(found[used], 0.0))
+
+    @classmethod
+    def checked(cls, kernel: ResolvedKernel, starts: Array, heights: Array) -> NodeLayout:
+        """From arrays of unknown origin, of the right types; compiled loops trust what they are given."""
+        # Compared, not subtracted: differences may overflow and hide a wrong order.
+        if starts[0] == 0 and np.all(starts[1:] > starts[:-1]) and starts[-1] + 1 == len(heights):
+            ascending = heights[1:] > heights[:-1]
+            ascending[starts[1:] - 1] = True
+            if np.all(heights[starts] == 0) and np.all(ascending):
+                return cls(kernel, starts, heights)
+        raise ValueError("the nodes of its table are damaged")
+
+    @property
+    def n_nodes(self) -> int:
+        """Rows of a table, with the one at its end."""
+        return len(self.heights)
+
+    def places(self) -> Array:
+        return self.heights
+
+    def locate(self, rows: Rows, n_threads: int = 1) -> Located:
+        """Where test rows lie between the nodes."""
+        values = self.kernel.heights(rows)
+        number, share = np.empty(len(values), np.int64), np.empty(len(values))
+        bounds = np.linspace(0, len(values), n_threads + 1).astype(int)
+        parts = [
+            [(begin, min(begin + _SLICE, last)) for begin in range(first, last, _SLICE)]
+            for first, last in pairwise(bounds)
+        ]
+        threads.run(
+            lambda first, last: nodes.locate(
+                rows.column_of, values, self.starts, self.heights, first, last, number, share
+            ),
+            [part for part in parts if part],
+        )
+        last_node = self.heights[self.starts[1:] - 1]
+        beyond = rows.row_sums(np.maximum(values - rows.expand(last_node), 0.0))
+        return Located(rows, number, share, beyond)
+
+    def read(self, table: Array, located: Located, n_threads: int = 1) -> Array:
+        """``sum_d f_d(x_d)`` for n test rows, (n, M), from values at the nodes (n_nodes, M), in their precision."""
+        rows, width = located.rows, table.shape[1]
+        out = np.empty((rows.n_rows, width), table.dtype)
+        shares = located.shares.astype(table.dtype, copy=False)
+
+        def read(first: int, last: int) -> None:
+            scratch = np.empty(width, table.dtype)
+            nodes.read_located(rows.indptr, located.nodes, shares, table, first, last, scratch, out)
+
+        threads.run(read, rows.parts(n_threads, work_per_nonzero=1 + width // 8))
+        return out
