@@ -176,8 +176,8 @@ def _one_class(results: Results) -> Iterator[Line]:
         peers = {name: area for name, area in got.items() if not name.startswith("ours")}
         best = max(peers, key=peers.__getitem__)
         yield line(
-            f"one class against the rest, Fashion-MNIST, {uncertainty.ONE_CLASS_SIZE} examples, half of the test set, "
-            f"{uncertainty.ONE_CLASS_REPEATS} repeats",
+            f"one class against the rest, Fashion-MNIST, {uncertainty.ONE_CLASS_SIZE} examples, "
+            f"{uncertainty.ONE_CLASS_TESTED:,} test images, {uncertainty.ONE_CLASS_REPEATS} repeats",
             f"mean AUC {got['ours']:.4f} against {peers[best]:.4f} ({best})",
             ">= best other",
             lambda: got["ours"] >= peers[best],

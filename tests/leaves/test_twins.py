@@ -179,7 +179,9 @@ def test_extreme_errors():
 
 
 def test_read_block_and_read_one():
-    rows = (ROWS.indptr, ROWS.column_of, ROWS.values, *located())
+    unit = TOP / (2.0**OCTAVES - 1)
+    per_unit = np.divide(1, unit, where=unit > 0, out=np.zeros(9))
+    rows = (ROWS.indptr, ROWS.column_of, ROWS.values, per_unit, STARTS, np.diff(STARTS) - 1.0)
     for how, shift, blend in (("linear", 0.0, 1.0), ("nearest", 0.5, 0.0)):
         block, one = np.empty((len(X), 3)), np.empty(len(X))
         reading.read_block(*rows, TABLE, 5, shift, blend, 0, len(X), np.empty(3), block)
@@ -190,21 +192,13 @@ def test_read_block_and_read_one():
         close(one, expected[:, 1], rtol=1e-13)
 
 
-def located():
-    unit = TOP / (2.0**OCTAVES - 1)
-    per_unit = np.divide(1, unit, where=unit > 0, out=np.zeros(9))
-    return per_unit, STARTS, np.diff(STARTS) - 1.0
-
-
 def test_subtract_lower():
-    weights = np.linspace(1, 2, 9)
-    nodes = np.append(PLACES**2, 0).astype(np.float32)
+    table = np.random.default_rng(8).random((9, 6)).astype(np.float32)
+    per_bin = np.divide(5, TOP, where=TOP > 0, out=np.zeros(9))
     out = np.empty(len(X))
-    reading.subtract_lower(ROWS.indptr, ROWS.column_of, ROWS.values, weights, *located(), nodes, 5, 0, len(X), out)
-    expected = X @ weights
-    for d in np.flatnonzero(X.any(axis=0)):
-        below = np.searchsorted(GRIDS[d], np.minimum(X[:, d], TOP[d]), side="right") - 1
-        expected -= np.where(X[:, d] > 0, nodes[STARTS[d] + below], 0)
+    nodes.subtract_lower(ROWS.indptr, ROWS.column_of, ROWS.values, per_bin, table, 0, len(X), out)
+    below = np.minimum(X * per_bin, 5).astype(int)
+    expected = np.where(X > 0, X - table[np.arange(9), below].astype(float), 0).sum(axis=1)
     close(out, expected, rtol=1e-13)
 
 
@@ -240,8 +234,9 @@ def test_choose_nodes_locate_and_read_located(most):
     starts, places = np.cumsum([0, *map(len, grids)]), np.append(np.concatenate(grids), 0)
     Y = np.vstack([X[:9], X[9:20] * 1.5, np.random.default_rng(3).random((9, 9)) / 5])
     rows = Rows.from_array(Y)
-    found, shares = np.zeros(len(rows.values), np.int64), np.zeros(len(rows.values))
-    nodes.locate(rows.column_of, rows.values, starts, places, 0, len(rows.values), found, shares)
+    found, shares, beyond = np.zeros(len(rows.values), np.int64), np.zeros(len(rows.values)), np.zeros(len(Y))
+    nodes.locate(rows.indptr, rows.column_of, rows.values, starts, places, 0, len(Y), found, shares, beyond)
+    close(beyond, np.maximum(Y - [grid[-1] for grid in grids], 0).sum(axis=1), rtol=1e-13)
     for e, (column, value) in enumerate(zip(rows.column_of, rows.values, strict=True)):
         grid = grids[column]
         k = np.searchsorted(grid, value, side="right") - 1

@@ -43,25 +43,32 @@ def choose_nodes(indptr, heights, most, starts, first, last, counts, out):
 
 
 @leaf
-def locate(column_of, values, starts, places, first, last, nodes, out):
-    """Find the last node at or below each of the values ``first..last``.
+def locate(indptr, column_of, values, starts, places, first, last, nodes, shares, out):
+    """Find the last node at or below each value of the rows ``first..last``.
 
-    column_of, values (nnz,); starts (D + 1,); places (starts[D] + 1,), ascending from 0 in each column. Written are
-    nodes (nnz,), the number of the node, and out (nnz,), the place between it and the next one, from 0 to 1, or 0
-    beyond the last node.
+    starts (D + 1,); places (starts[D] + 1,), ascending from 0 in each column. Written are nodes (nnz,), the number of
+    the node, shares (nnz,), the place between it and the next one, from 0 to 1, or 0 beyond the last node, and out
+    (n,), by how much the values of a row exceed the last nodes, in all.
     """
-    for e in range(first, last):
-        column = column_of[e]
-        low, high = starts[column], starts[column + 1] - 1
-        end = high
-        while low < high:
-            middle = (low + high + 1) >> 1
-            if places[middle] <= values[e]:
-                low = middle
+    for i in range(first, last):
+        beyond = 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            column, x = column_of[e], values[e]
+            low, high = starts[column], starts[column + 1] - 1
+            if x >= places[high]:
+                nodes[e] = high
+                shares[e] = 0.0
+                beyond += x - places[high]
             else:
-                high = middle - 1
-        nodes[e] = low
-        out[e] = (values[e] - places[low]) / (places[low + 1] - places[low]) if low < end else 0.0
+                while low + 1 < high:
+                    middle = (low + high) >> 1
+                    if places[middle] <= x:
+                        low = middle
+                    else:
+                        high = middle
+                nodes[e] = low
+                shares[e] = (x - places[low]) / (places[low + 1] - places[low])
+        out[i] = beyond
 
 
 @leaf
@@ -84,3 +91,18 @@ def read_located(indptr, nodes, shares, table, first, last, total, out):
                 total[m] += below[m] + s * (above[m] - below[m])
         for m in range(width):
             out[i, m] = total[m]
+
+
+@leaf
+def subtract_lower(indptr, column_of, heights, per_bin, table, first, last, out):
+    """Write ``sum_d (h_d - table[d, k])`` with ``k = floor(h_d per_bin_d)`` for the rows ``first..last``.
+
+    per_bin (D,); table (D, q + 1) in single precision, whose last entries also serve larger heights; out (n,).
+    """
+    one, end = np.uint64(1), np.float64(table.shape[1] - 1)
+    for i in range(np.uint64(first), np.uint64(last)):
+        total = 0.0
+        for e in range(np.uint64(indptr[i]), np.uint64(indptr[i + one])):
+            column, h = np.uint64(column_of[e]), heights[e]
+            total += h - table[column, np.uint64(min(h * per_bin[column], end))]
+        out[i] = total

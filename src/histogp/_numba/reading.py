@@ -88,28 +88,3 @@ def read_one(indptr, column_of, values, per_unit, starts, ends, nodes, n_bins, s
                 total += (1 - s) * nodes[node] + s * nodes[node + one]
             begin += count
         out[i] = total
-
-
-@leaf
-def subtract_lower(indptr, column_of, values, weights, per_unit, starts, ends, nodes, n_bins, first, last, out):
-    """Write ``sum_d (w_d x_d - node_k)`` with ``k = floor(t)`` for the rows ``first..last``.
-
-    weights (D,); nodes (starts[D] + 1,) in single precision; out (n,).
-    """
-    one, at_once = np.uint64(1), np.uint64(_AT_ONCE)
-    per_bit = _PER_OCTAVE * n_bins
-    node_of = np.empty(at_once, np.int64)
-    for i in range(np.uint64(first), np.uint64(last)):
-        total = 0.0
-        begin, end = np.uint64(indptr[i]), np.uint64(indptr[i + one])
-        while begin < end:
-            count = min(end - begin, at_once)
-            for e in range(count):
-                column = np.uint64(column_of[begin + e])
-                x = values[begin + e]
-                node_of[e] = starts[column] + np.int64(_position(x, per_unit[column], per_bit, ends[column]))
-                total += weights[column] * x
-            for e in range(count):
-                total -= nodes[np.uint64(node_of[e])]
-            begin += count
-        out[i] = total

@@ -9,15 +9,14 @@ import numpy as np
 from histogp.container import ModelFileError
 from histogp.estimators.encoding import Reader, Writer, integer
 from histogp.kernels import ResolvedKernel
-from histogp.operators.grid import GridLayout
-from histogp.operators.nodes import NodeLayout
+from histogp.operators.nodes import LowerTable, NodeLayout
 from histogp.posterior.calibrated import Calibrated
 from histogp.posterior.fit import Tables
 from histogp.posterior.samples import PosteriorSamples
 from histogp.posterior.spectrum import CoarseQuantized, Spectrum
 
 _SPECTRUM = ("vectors", "values", "ceilings")
-_CALIBRATED = ("smoothed", "projections", "weights", "left_out", "left_out_variances")
+_CALIBRATED = ("table", "weights", "left_out", "left_out_variances")
 
 
 def pack(tables: Tables, writer: Writer, include_training: bool) -> dict[str, Any]:
@@ -67,18 +66,17 @@ class _Source:
         return NodeLayout.checked(self.kernel, starts, heights)
 
 
-def _pack_coarse(out: _Prefixed, version: int, table: CoarseQuantized) -> Any:
-    layout: Any = table.layout
-    out.put(nodes=table.nodes, upper=layout.upper, starts=layout.starts)
-    return {"n_bins": layout.n_bins}
+def _pack_coarse(out: _Prefixed, version: int, coarse: CoarseQuantized) -> Any:
+    table: Any = coarse.table
+    out.put(per_bin=table.per_bin, values=table.values)
+    return {"n_bins": version}
 
 
 def _unpack_coarse(source: _Source, document: Any) -> tuple[Any, Any]:
     n_bins = integer(document, "n_bins", 1)
-    upper = source.get("upper", np.float64, (source.n_features,), lowest=0)
-    starts = source.get("starts", np.int64, (source.n_features + 1,))
-    layout = GridLayout.checked(source.kernel, n_bins, upper, starts)
-    return n_bins, CoarseQuantized(layout, source.get("nodes", np.float32, (layout.n_nodes,), lowest=0))
+    per_bin = source.get("per_bin", np.float64, (source.n_features,), lowest=0)
+    values = source.get("values", np.float32, (source.n_features, n_bins + 1), lowest=0)
+    return n_bins, CoarseQuantized(LowerTable(source.kernel, per_bin, values))
 
 
 def _pack_samples(out: _Prefixed, version: int, samples: PosteriorSamples) -> Any:
@@ -94,29 +92,28 @@ def _unpack_samples(source: _Source, document: Any) -> tuple[Any, Any]:
     return n_samples, PosteriorSamples(layout, table, source.get("spreads", np.float64, (layout.n_nodes,), lowest=0))
 
 
-def _pack_calibrated(out: _Prefixed, version: None, table: Calibrated) -> Any:
-    out.put_layout("smoothed_", table.smoothed_layout)
-    out.put_layout("projections_", table.projections_layout)
-    out.put(**{name: getattr(table, name) for name in _CALIBRATED}, error=[table.error])
+def _pack_calibrated(out: _Prefixed, version: None, calibrated: Calibrated) -> Any:
+    out.put_layout("", calibrated.layout)
+    out.put(**{name: getattr(calibrated, name) for name in _CALIBRATED}, error=[calibrated.error])
     return {}
 
 
 def _unpack_calibrated(source: _Source, document: Any) -> tuple[Any, Any]:
-    smoothed, projections = source.layout("smoothed_"), source.layout("projections_")
+    layout = source.layout("")
     left_out = source.get("left_out", np.int64, (None,), lowest=0)
     if left_out.size and left_out.max() >= source.n_rows:
         raise ModelFileError("its left-out examples do not exist.")
-    table = Calibrated(
-        smoothed,
-        source.get("smoothed", np.float64, (smoothed.n_nodes, 1), lowest=0),
-        projections,
-        source.get("projections", np.float32, (projections.n_nodes, None)),
+    calibrated = Calibrated(
+        layout,
+        source.get("table", np.float32, (layout.n_nodes, None)),
         source.get("weights", np.float64, (3,)),
         float(source.get("error", np.float64, (1,), lowest=0)[0]),
         left_out,
         source.get("left_out_variances", np.float64, left_out.shape, lowest=0),
     )
-    return None, table
+    if calibrated.table.shape[1] < 1:
+        raise ModelFileError("its table is damaged.")
+    return None, calibrated
 
 
 def _pack_spectrum(out: _Prefixed, version: int, spectrum: Spectrum) -> Any:

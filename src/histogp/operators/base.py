@@ -105,17 +105,6 @@ class Layout(Protocol):
         ...
 
 
-class BoundLayout(Protocol):
-    """Nodes that are found without a search, for the one quickest table."""
-
-    @property
-    def n_bins(self) -> int: ...
-
-    def subtract_lower(self, nodes: Array, rows: Rows, n_threads: int = 1) -> Array:
-        """``K(x, x)`` minus a function read at the next node below, (n,); nodes (n_nodes,), single precision."""
-        ...
-
-
 class KernelOperator(ABC):
     """The N x N kernel matrix K of the training rows, never formed. Immutable.
 
@@ -227,8 +216,8 @@ class KernelOperator(ABC):
         """``x -> sum_d sum_i K_d(x, x_i)^2``, (n, 1): a lower bound of the squared norm of k(x)."""
 
     @abstractmethod
-    def tabulate_norm(self, grid: Grid) -> tuple[BoundLayout, Array]:
-        """Nodes on a grid, and the function of `norm_table` there, (n_nodes,)."""
+    def lower_table(self, n_bins: int, ceiling: float) -> Table:
+        """``x -> K(x, x) - c / ceiling``, (n,), where c does not exceed the function of `norm_table`: tabulated."""
 
     @abstractmethod
     def layout(self, most: int) -> Layout:

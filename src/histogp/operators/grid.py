@@ -11,7 +11,7 @@ from histogp import threads
 from histogp._numba import quantized, reading
 from histogp.kernels import ResolvedKernel
 from histogp.operators.base import Grid, Reading
-from histogp.storage import Array, Rows, SortedColumns, plain
+from histogp.storage import Array, Rows, SortedColumns
 
 _SHIFT_AND_BLEND: dict[Reading, tuple[float, float]] = {"linear": (0.0, 1.0), "nearest": (0.5, 0.0)}
 # With 10 octaves the first bins are a thousandth as wide as those of a uniform grid.
@@ -91,19 +91,6 @@ class GridLayout:
                 reading.read_block(*places, nodes, *options, np.empty(n_problems, nodes.dtype), out)
 
         threads.run(read, rows.parts(n_threads, work_per_nonzero=1 + n_problems // 8))
-        return out
-
-    def subtract_lower(self, nodes: Array, rows: Rows, n_threads: int = 1) -> Array:
-        """``K(x, x) - sum_d f_d`` at the next node below, (n,); nodes (n_nodes,) in single precision."""
-        out = np.empty(rows.n_rows)
-        *values, per_unit, starts, ends = self._located(rows)
-        weights = np.ones(len(self.upper)) if self.kernel.weights is None else plain(self.kernel.weights)
-        threads.run(
-            lambda first, last: reading.subtract_lower(
-                *values, weights, per_unit, starts, ends, nodes, self.n_bins, first, last, out
-            ),
-            rows.parts(n_threads),
-        )
         return out
 
     def _located(self, rows: Rows) -> tuple[Array, ...]:

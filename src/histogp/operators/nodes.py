@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -12,9 +11,6 @@ from histogp._numba import nodes
 from histogp.kernels import ResolvedKernel
 from histogp.operators.base import Located
 from histogp.storage import Array, Rows, SortedColumns
-
-# Values located between two looks for an interrupt.
-_SLICE = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,20 +65,13 @@ class NodeLayout:
     def locate(self, rows: Rows, n_threads: int = 1) -> Located:
         """Where test rows lie between the nodes."""
         values = self.kernel.heights(rows)
-        number, share = np.empty(len(values), np.int64), np.empty(len(values))
-        bounds = np.linspace(0, len(values), n_threads + 1).astype(int)
-        parts = [
-            [(begin, min(begin + _SLICE, last)) for begin in range(first, last, _SLICE)]
-            for first, last in pairwise(bounds)
-        ]
+        number, share, beyond = np.empty(len(values), np.int64), np.empty(len(values)), np.empty(rows.n_rows)
         threads.run(
             lambda first, last: nodes.locate(
-                rows.column_of, values, self.starts, self.heights, first, last, number, share
+                rows.indptr, rows.column_of, values, self.starts, self.heights, first, last, number, share, beyond
             ),
-            [part for part in parts if part],
+            rows.parts(n_threads),
         )
-        last_node = self.heights[self.starts[1:] - 1]
-        beyond = rows.row_sums(np.maximum(values - rows.expand(last_node), 0.0))
         return Located(rows, number, share, beyond)
 
     def read(self, table: Array, located: Located, n_threads: int = 1) -> Array:
@@ -96,4 +85,28 @@ class NodeLayout:
             nodes.read_located(rows.indptr, located.nodes, shares, table, first, last, scratch, out)
 
         threads.run(read, rows.parts(n_threads, work_per_nonzero=1 + width // 8))
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class LowerTable:
+    """``x -> K(x, x) - sum_d f_d``, with functions that do not decrease read at the next node below. Immutable.
+
+    per_bin : (D,), one over the width of a bin, in heights; zero where there is nothing but the node 0
+    values : (D, q + 1), of the functions at q + 1 equally spaced nodes, single precision
+    """
+
+    kernel: ResolvedKernel
+    per_bin: Array
+    values: Array
+
+    def evaluate(self, rows: Rows, n_threads: int = 1) -> Array:
+        heights = self.kernel.heights(rows)
+        out = np.empty(rows.n_rows)
+        threads.run(
+            lambda first, last: nodes.subtract_lower(
+                rows.indptr, rows.column_of, heights, self.per_bin, self.values, first, last, out
+            ),
+            rows.parts(n_threads),
+        )
         return out

@@ -14,9 +14,9 @@ from histogp._numba import product, quantized
 from histogp.intersection import intersections
 from histogp.kernels import ResolvedKernel
 from histogp.operators.base import Grid, KernelOperator, Precision
-from histogp.operators.grid import GridLayout
+from histogp.operators.grid import last_of_each_column
 from histogp.operators.lookup import LookupTable
-from histogp.operators.nodes import NodeLayout
+from histogp.operators.nodes import LowerTable, NodeLayout
 from histogp.operators.quantized import QuantizedTable
 from histogp.storage import Array, Rows, SortedColumns, plain
 
@@ -209,12 +209,19 @@ class SortedOperator(KernelOperator):
         ones = np.ones((self.n_rows, 1))
         return LookupTable(self.data, self.heights**2, ones, lambda rows: self.kernel.heights(rows) ** 2)
 
-    def tabulate_norm(self, grid: Grid) -> tuple[GridLayout, Array]:
-        layout = GridLayout.build(self.data, self.heights, np.ones(self.n_rows), self.kernel, grid, self.n_threads)
-        out, ones = np.zeros((layout.n_nodes, 1)), np.ones((self.n_rows, 1))
+    def lower_table(self, n_bins: int, ceiling: float) -> LowerTable:
+        top = last_of_each_column(self.data, self.heights)
+        places = np.append(top[:, None] * (np.arange(n_bins + 1) / n_bins), 0.0)
+        starts = np.arange(self.n_columns + 1) * (n_bins + 1)
+        out, ones = np.zeros((len(places), 1)), np.ones((self.n_rows, 1))
         # As in `norm_table`.
-        self._sweep(quantized.fill_nodes, self.heights**2, ones, layout.starts, layout.places() ** 2, out)
-        return layout, out[:, 0]
+        self._sweep(quantized.fill_nodes, self.heights**2, ones, starts, places**2, out)
+        exact = out[:-1].reshape(self.n_columns, n_bins + 1) / ceiling
+        values = exact.astype(np.float32)
+        values = np.where(values > exact, np.nextafter(values, np.float32(0)), values)
+        with np.errstate(divide="ignore", over="ignore"):
+            per_bin = n_bins / top
+        return LowerTable(self.kernel, np.where(np.isfinite(per_bin), per_bin, 0.0), values)
 
     def layout(self, most: int) -> NodeLayout:
         return NodeLayout.build(self.data, self.heights, self.kernel, most, self.n_threads)

@@ -34,9 +34,8 @@ MAX_ITER = 500
 # Rows that it takes to fit, and variances, in units of those of the prior, that are rounding.
 MIN_ROWS = 6
 SMALLEST = 1e-9
-# Nodes of the tables in each dimension.
-SMOOTHED_NODES = 128
-SUBSPACE_NODES = 32
+# Nodes of the table in each dimension.
+NODES = 64
 # Weights of dimensions that do not interact; fitted ones differ from these only as far as the data say.
 START = np.array([1.0, 0.0, 0.0])
 NEGLIGIBLE = 1e-6
@@ -52,17 +51,14 @@ class Calibrated:
     weights fit exact leave-one-out variances of a few training rows, which neither s nor V have seen. Heights beyond
     those of training add to the variance as they are, and do not count in the formula.
 
-    smoothed : (n_nodes, 1), s in a table
-    projections : (n_nodes, r), ``(V^T A V)^(-1/2) V^T k`` in a table, single precision
+    table : (n_nodes, 1 + r), of s and ``(V^T A V)^(-1/2) V^T k``, single precision
     weights : (3,)
     error : the root mean square of the relative error, by leave-one-out of the fit
     left_out, left_out_variances : (n,), training rows that the tables have not seen, and their variances
     """
 
-    smoothed_layout: Layout
-    smoothed: Array
-    projections_layout: Layout
-    projections: Array
+    layout: Layout
+    table: Array
     weights: Array
     error: float
     left_out: Array
@@ -77,14 +73,11 @@ class Calibrated:
 
     def features(self, rows: Rows, n_threads: int = 1) -> tuple[Array, Array]:
         """s, ``K(x, x)`` and ``K(x, x) - q`` for each test row, (n, 3), and what lies beyond the nodes, (n,)."""
-        layout = self.smoothed_layout
-        located = layout.locate(rows, n_threads)
-        prior = rows.row_sums(layout.kernel.heights(rows)) - located.beyond
-        smoothed = layout.read(self.smoothed, located, n_threads)[:, 0]
-        layout = self.projections_layout
-        projections = layout.read(self.projections, layout.locate(rows, n_threads), n_threads)
-        explained = np.einsum("ij,ij->i", projections, projections, dtype=np.float64)
-        return np.stack([smoothed, prior, prior - explained], axis=1), located.beyond
+        located = self.layout.locate(rows, n_threads)
+        prior = rows.row_sums(self.layout.kernel.heights(rows)) - located.beyond
+        found = self.layout.read(self.table, located, n_threads)
+        explained = np.einsum("ij,ij->i", found[:, 1:], found[:, 1:], dtype=np.float64)
+        return np.stack([found[:, 0], prior, prior - explained], axis=1), located.beyond
 
 
 def calibrate(operator: KernelOperator, noise: Array, n_threads: int, seed: int) -> Calibrated:
@@ -97,17 +90,9 @@ def calibrate(operator: KernelOperator, noise: Array, n_threads: int, seed: int)
     with single_threaded_blas():
         subspace = leading_subspace(rest, RANK, rng)
         projector = _whiten(subspace, noise[kept])
-    smoothed_layout, projections_layout = rest.layout(SMOOTHED_NODES), rest.layout(SUBSPACE_NODES)
-    tables = Calibrated(
-        smoothed_layout,
-        rest.tabulate_smoothed(smoothed_layout, noise[kept]),
-        projections_layout,
-        rest.tabulate(projections_layout, projector).astype(np.float32),
-        START,
-        np.inf,
-        index,
-        np.empty(0),
-    )
+    layout = rest.layout(NODES)
+    table = np.hstack([rest.tabulate_smoothed(layout, noise[kept]), rest.tabulate(layout, projector)])
+    tables = Calibrated(layout, table.astype(np.float32), START, np.inf, index, np.empty(0))
     features, beyond = tables.features(left_out, n_threads)
     options = SolverOptions("cg", TOL, MAX_ITER, "auto", n_threads)
     preconditioner = make_preconditioner(operator, Noise(noise), BLOCK, options, rng)

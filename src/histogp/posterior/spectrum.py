@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from histogp.operators.base import BoundLayout, Grid, KernelOperator, Table
+from histogp.operators.base import KernelOperator, Table
 from histogp.solvers.blas import single_threaded_blas
 from histogp.solvers.bounds import largest_eigenvalue_bound
 from histogp.storage import Array, Rows
@@ -118,20 +118,9 @@ class Coarse:
 
 @dataclass(frozen=True, eq=False)
 class CoarseQuantized:
-    """The same from a table, read at the next node below, so that it stays a bound (q-CAPU).
+    """The same from a table, read at the next node below, so that it stays a bound (q-CAPU)."""
 
-    nodes : (layout.n_nodes,), ``|k_d|^2 / ceiling`` rounded down to single precision
-    """
-
-    layout: BoundLayout
-    nodes: Array
-
-    @classmethod
-    def build(cls, operator: KernelOperator, grid: Grid, ceiling: float) -> CoarseQuantized:
-        layout, norms = operator.tabulate_norm(grid)
-        exact = norms / ceiling
-        nodes = exact.astype(np.float32)
-        return cls(layout, np.where(nodes > exact, np.nextafter(nodes, np.float32(0)), nodes))
+    table: Table
 
     def variance(self, rows: Rows, n_threads: int = 1) -> Array:
-        return np.maximum(self.layout.subtract_lower(self.nodes, rows, n_threads), 0.0)
+        return np.maximum(self.table.evaluate(rows, n_threads), 0.0)

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from histogp.operators.base import Grid, KernelOperator
+from histogp.operators.base import KernelOperator
 from histogp.posterior.calibrated import FEWEST, Calibrated, calibrate
 from histogp.posterior.lazy import Lazy
 from histogp.posterior.precise import covariance, precise_variance
@@ -87,9 +87,9 @@ class Variances:
         if method == "coarse":
             return get("coarse", lambda: Coarse(self.operator, self.operator.norm_table(), self._ceiling()))
         if method == "coarse-quantized":
-            grid = Grid(options.n_bins, uniform=True)
-            make = lambda: CoarseQuantized.build(self.operator, grid, self._ceiling())  # noqa: E731
-            return get("coarse-quantized", make, options.n_bins)
+            n_bins = options.n_bins
+            make = lambda: CoarseQuantized(self.operator.lower_table(n_bins, self._ceiling()))  # noqa: E731
+            return get("coarse-quantized", make, n_bins)
         if method == "sampled":
             return get("sampled", lambda: self._sample(options.n_samples, solver), options.n_samples)
         if method == "calibrated":

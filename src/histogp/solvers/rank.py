@@ -17,6 +17,7 @@ PILOT_RANK = 16
 TRIAL_RANK = 64
 GROWTH = (1, 1.5, 2, 3, 4, 6, 8, 12, 16, 32, 64)
 LOOK = 8
+MANY_SIDES = 64
 MOST_LOOKED_AT = 2048
 MARGIN = 1.1  # the estimates are not better than that; in doubt do without
 MAX_FACTOR_BYTES = 512 * 2**20
@@ -94,7 +95,7 @@ def grow_to_best_rank(factor: PivotedCholesky, model: CostModel) -> int:
 
     # Eigenvalues of sparse data may fall off a cliff at about their number of columns. With many right-hand sides to
     # come it costs little to look.
-    while factor.rank < min(MOST_LOOKED_AT, factor.max_rank):
+    while model.n_sides >= MANY_SIDES and factor.rank < min(MOST_LOOKED_AT, factor.max_rank):
         doubled = min(2 * factor.rank, MOST_LOOKED_AT)
         to_come = model.iterations(_next_eigenvalue(factor)) * model.iteration(factor.rank)
         if to_come < LOOK * (model.build(doubled) - model.build(factor.rank)) or not factor.grow(doubled):
