@@ -10,7 +10,7 @@ import numpy as np
 from histogp.operators.base import KernelOperator, Layout
 from histogp.posterior.precise import NotConvergedWarning
 from histogp.solvers.blas import single_threaded_blas
-from histogp.solvers.cg import is_uniform, solve_cg
+from histogp.solvers.cg import solve_cg
 from histogp.solvers.noise import Noise
 from histogp.solvers.preconditioner import Preconditioner
 from histogp.solvers.solve import SolverOptions, make_preconditioner
@@ -134,14 +134,12 @@ def _leave_one_out(
             NotConvergedWarning,
             stacklevel=2,
         )
-    diagonal = solution.values[index, columns] + np.einsum("ij,ij->j", solution.remainder, solution.values)
+    found = solution.values[index, columns]
+    diagonal = found + np.einsum("ij,ij->j", solution.remainder, solution.values)
     n_terms = len(solution.steps)
     if 4 <= n_terms == solution.n_iterations:
-        if preconditioner is not None:
-            first = preconditioner.apply(sides, 0 * columns)[index, columns]
-        else:
-            first = np.ones(len(index)) if is_uniform(noise[:, None]) else 1 / noise[index]
-        terms = solution.steps * np.cumprod(np.vstack([first, solution.ratios[: n_terms - 1]]), axis=0)
+        terms = solution.steps * np.cumprod(np.vstack([np.ones(len(index)), solution.ratios[: n_terms - 1]]), axis=0)
+        terms *= found / terms.sum(axis=0)
         last, before = terms[-2:].sum(axis=0), terms[-4:-2].sum(axis=0)
         shrink = np.clip(np.divide(last, before, out=np.zeros_like(last), where=before > 0) ** 0.5, 0.0, 0.9)
         diagonal += terms[-1] * shrink / (1 - shrink)
