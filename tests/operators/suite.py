@@ -286,7 +286,7 @@ class OperatorSuite:
         K = kernel_matrix(X, X, kernel)
         size = np.sqrt(K.diagonal())
         close(at_rows @ at_rows.T, K, np.outer(size, size))
-        places, dimension = layout.places()[:-1], np.repeat(np.arange(X.shape[1]), np.diff(layout.starts))
+        places, dimension = layout.heights[:-1], np.repeat(np.arange(X.shape[1]), np.diff(layout.starts))
         smaller = np.where(dimension[:, None] == dimension, np.minimum(places[:, None], places), 0.0)
         close(at_nodes[:-1] @ at_nodes[:-1].T, smaller, np.sqrt(np.outer(places, places)))
         h = heights(X, kernel)[:, dimension]
@@ -355,11 +355,11 @@ def tabulated(operator, kernel, X, Y, alpha, rtol=1e-7):
     for most in (4, 64):
         layout = operator.layout(most)
         mean, smoothed = operator.tabulate(layout, alpha), operator.tabulate_smoothed(layout, noise)
-        spreads = np.append(np.diff(layout.places()).clip(0) / 2, 0)
+        spreads = np.append(np.diff(layout.heights).clip(0) / 2, 0)
         read, beyond, gaps = np.zeros((Y.shape[0], alpha.shape[1])), np.zeros(Y.shape[0]), np.zeros(Y.shape[0])
         for d in range(X.shape[1]):
             inside = slice(*layout.starts[d : d + 2])
-            h, y, nodes = H[:, d], G[:, d], layout.places()[inside]
+            h, y, nodes = H[:, d], G[:, d], layout.heights[inside]
             assert len(nodes) <= most + 1
             assert nodes[0] == 0
             assert nodes[-1] == h.max()

@@ -16,7 +16,7 @@ from histogp.container import ModelFileError
 from histogp.estimators.base import HistogramGP
 from histogp.estimators.encoding import Reader, Writer
 from histogp.estimators.validation import validate_features, validate_weights
-from histogp.posterior.probability import log_probabilities
+from histogp.posterior.probability import codes_of, log_probabilities
 from histogp.solvers.noise import Noise
 from histogp.storage import Array
 
@@ -247,12 +247,8 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     def _has_one_output(self) -> bool:
         return len(self.classes_) == 2
 
-    def _codes(self, scores: Array) -> Array:
-        """The number of the winning class, (n,), for scores or targets (n,) or (n, M)."""
-        return (scores.reshape(-1) > 0).astype(int) if self._has_one_output() else scores.argmax(axis=1)
-
     def _labels(self, targets: Array) -> Array:
-        return self.classes_[self._codes(targets)]
+        return self.classes_[codes_of(targets)]
 
     def _pack(self, writer: Writer) -> dict[str, Any]:
         return {"classes": writer.labels("classes", self.classes_)}
@@ -268,7 +264,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         self._posterior.temperature(self._solver_options())
 
     def _pack_targets(self, writer: Writer) -> None:
-        writer.arrays["codes"] = self._codes(self._posterior.targets).astype(np.uint32)
+        writer.arrays["codes"] = codes_of(self._posterior.targets).astype(np.uint32)
 
     def _unpack_targets(self, reader: Reader, n_examples: int) -> Array:
         codes = reader.array("codes", np.uint32, (n_examples,))

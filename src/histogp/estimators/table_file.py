@@ -48,8 +48,8 @@ class _Prefixed:
         for key, array in arrays.items():
             self._writer.arrays[f"prepared.{self._name}.{key}"] = np.asarray(array)
 
-    def put_layout(self, key: str, layout: Any) -> None:
-        self.put(**{f"{key}starts": layout.starts, f"{key}heights": layout.heights})
+    def put_layout(self, layout: Any) -> None:
+        self.put(starts=layout.starts, heights=layout.heights)
 
 
 class _Source:
@@ -60,9 +60,9 @@ class _Source:
     def get(self, key: str, dtype: Any, shape: tuple[int | None, ...], lowest: float = -np.inf) -> np.ndarray:
         return self._reader.array(f"prepared.{self._name}.{key}", dtype, shape, lowest=lowest)
 
-    def layout(self, key: str) -> NodeLayout:
-        starts = self.get(f"{key}starts", np.int64, (self.n_features + 1,))
-        heights = self.get(f"{key}heights", np.float64, (None,), lowest=0)
+    def layout(self) -> NodeLayout:
+        starts = self.get("starts", np.int64, (self.n_features + 1,))
+        heights = self.get("heights", np.float64, (None,), lowest=0)
         return NodeLayout.checked(self.kernel, starts, heights)
 
 
@@ -80,26 +80,26 @@ def _unpack_coarse(source: _Source, document: Any) -> tuple[Any, Any]:
 
 
 def _pack_samples(out: _Prefixed, version: int, samples: PosteriorSamples) -> Any:
-    out.put_layout("", samples.layout)
+    out.put_layout(samples.layout)
     out.put(table=samples.table, spreads=samples.spreads)
     return {"n_samples": version}
 
 
 def _unpack_samples(source: _Source, document: Any) -> tuple[Any, Any]:
-    layout = source.layout("")
+    layout = source.layout()
     n_samples = integer(document, "n_samples", 1)
     table = source.get("table", np.float32, (layout.n_nodes, n_samples))
     return n_samples, PosteriorSamples(layout, table, source.get("spreads", np.float64, (layout.n_nodes,), lowest=0))
 
 
 def _pack_calibrated(out: _Prefixed, version: None, calibrated: Calibrated) -> Any:
-    out.put_layout("", calibrated.layout)
+    out.put_layout(calibrated.layout)
     out.put(**{name: getattr(calibrated, name) for name in _CALIBRATED}, error=[calibrated.error])
     return {}
 
 
 def _unpack_calibrated(source: _Source, document: Any) -> tuple[Any, Any]:
-    layout = source.layout("")
+    layout = source.layout()
     left_out = source.get("left_out", np.int64, (None,), lowest=0)
     if left_out.size and left_out.max() >= source.n_rows:
         raise ModelFileError("its left-out examples do not exist.")

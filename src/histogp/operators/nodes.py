@@ -59,9 +59,6 @@ class NodeLayout:
         """Rows of a table, with the one at its end."""
         return len(self.heights)
 
-    def places(self) -> Array:
-        return self.heights
-
     def locate(self, rows: Rows, n_threads: int = 1) -> Located:
         """Where test rows lie between the nodes."""
         values = self.kernel.heights(rows)

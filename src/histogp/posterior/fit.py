@@ -12,7 +12,7 @@ from histogp.posterior.calibrated import FEWEST
 from histogp.posterior.dirichlet import Dirichlet
 from histogp.posterior.likelihood import BoundName, Likelihood, exact_likelihood
 from histogp.posterior.objectives import Data, bound_of, quadrature_of
-from histogp.posterior.probability import fit_temperature, leave_one_out
+from histogp.posterior.probability import codes_of, fit_temperature, leave_one_out
 from histogp.posterior.quantized import QuantizedMean
 from histogp.posterior.variance import KEPT_VARIANCES, VarianceMethod, VarianceOptions, Variances
 from histogp.solvers.cholesky import is_small
@@ -108,7 +108,7 @@ class Posterior:
 
     def dirichlet(self, solver: SolverOptions) -> Dirichlet:
         """Another posterior, made for probabilities."""
-        codes = self._codes()
+        codes = codes_of(self.targets)
         n_classes = max(self.targets.shape[1], 2)
         weights = self.noise.sample.mean() / self.noise.sample
         return self._prepared.get(
@@ -147,12 +147,7 @@ class Posterior:
 
     def _fit_temperature(self, solver: SolverOptions) -> float:
         index, means, _ = self.leave_one_out(solver)
-        return fit_temperature(means, self._codes()[index], 1 / self.noise.sample[index])
-
-    def _codes(self) -> Array:
-        """The number of the class of each row, for targets of a classifier."""
-        single = self.targets.shape[1] == 1
-        return (self.targets[:, 0] > 0).astype(int) if single else self.targets.argmax(axis=1)
+        return fit_temperature(means, codes_of(self.targets)[index], 1 / self.noise.sample[index])
 
     def _quantize(self, grid: Grid) -> QuantizedMean:
         table = self.operator.grid_table(self.alpha, grid)

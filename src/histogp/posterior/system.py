@@ -10,16 +10,10 @@ from scipy.linalg import cho_solve
 
 from histogp.operators.base import KernelOperator
 from histogp.solvers.cg import solve_cg
-from histogp.solvers.cholesky import factorise, is_small
+from histogp.solvers.cholesky import factorise
 from histogp.solvers.noise import Noise
-from histogp.solvers.solve import SolverOptions, make_preconditioner
+from histogp.solvers.solve import SolverOptions, is_dense, make_preconditioner
 from histogp.storage import Array
-
-
-def is_dense(operator: KernelOperator, noise: Noise, options: SolverOptions) -> bool:
-    """Whether a system has dense factors."""
-    small = is_small(operator.n_rows, noise.diagonals().shape[1])
-    return options.solver == "cholesky" or (options.solver == "auto" and small)
 
 
 class System:

@@ -14,9 +14,9 @@ from histogp.posterior.lazy import Lazy
 from histogp.posterior.precise import covariance, precise_variance
 from histogp.posterior.samples import PosteriorSamples
 from histogp.posterior.spectrum import Coarse, CoarseQuantized, Spectrum
-from histogp.posterior.system import System, is_dense
+from histogp.posterior.system import System
 from histogp.solvers.noise import Noise
-from histogp.solvers.solve import SolverOptions
+from histogp.solvers.solve import SolverOptions, is_dense
 from histogp.storage import Array, Rows
 
 VarianceMethod = Literal["precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from histogp.posterior.probability import codes_of
 from histogp.reports.evaluation import best_microseconds
 from histogp.storage import Array
 
@@ -87,7 +88,7 @@ def quantization_curve(model: Any, X: Any, bins: Sequence[int] = BINS) -> Iterat
     def agreement(some: Array, others: Array) -> float:
         if not hasattr(model, "classes_"):
             return np.nan
-        return float(np.mean(model._codes(some) == model._codes(others)))
+        return float(np.mean(codes_of(some) == codes_of(others)))
 
     try:
         model.set_params(prediction="exact")

@@ -29,6 +29,12 @@ class SolverOptions:
     n_threads: int = 1
 
 
+def is_dense(operator: KernelOperator, noise: Noise, options: SolverOptions) -> bool:
+    """Whether dense factors solve the systems."""
+    small = is_small(operator.n_rows, noise.diagonals().shape[1])
+    return options.solver == "cholesky" or (options.solver == "auto" and small)
+
+
 def solve(
     operator: KernelOperator,
     noise: Noise,
@@ -42,9 +48,7 @@ def solve(
     """Solve ``(K + diag(noise)) x = b`` for each column of b (N, M) with the solver that ``options`` name."""
     if not np.all(np.isfinite(operator.diagonal())):
         raise ValueError("The kernel overflows on these features; scale them to moderate values.")
-    n_matrices = right_hand_sides.shape[1] if noise.is_per_problem else 1
-    small = is_small(operator.n_rows, n_matrices)
-    if options.solver == "cholesky" or (options.solver == "auto" and small):
+    if is_dense(operator, noise, options):
         return solve_cholesky(operator, noise, right_hand_sides, tol=options.tol)
     return solve_cg(
         operator,
