@@ -24,7 +24,7 @@ from histogp.posterior.likelihood import exact_likelihood
 from histogp.posterior.objectives import Data, quadrature_of
 from histogp.solvers.bounds import determinant_bounds
 from histogp.solvers.noise import Noise
-from histogp.solvers.solve import SolverOptions
+from histogp.solvers.options import SolverOptions
 from histogp.solvers.subspace import leading_subspace
 
 CASES = 10_000

@@ -13,8 +13,8 @@ import histogp
 from cli.colours import CODES, FEATURES, NAMES, X, write_csv
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor
 from histogp.posterior.precise import NotConvergedWarning
-from histogp.posterior.system import System
 from histogp.posterior.variance import METHODS
+from histogp.solvers.system import System
 
 TEST = X[:20]
 QUANTIZED = ("--prediction", "quantized", "--predict-only")
@@ -79,8 +79,8 @@ def test_what_is_needed_is_prepared_once_and_not_in_each_piece(run, model, monke
     command = ("predict", "model.histogp", "train.csv", "--proba", "--variance", "sampled")
     whole = run(*command)
     made = []
-    init = System.__init__
-    monkeypatch.setattr(System, "__init__", lambda self, *rest: (made.append(1), init(self, *rest))[1])
+    build = System.build
+    monkeypatch.setattr(System, "build", lambda *rest: (made.append(1), build(*rest))[1])
     run(*command)
     once = len(made)
     monkeypatch.setattr("histogp.cli.predict.CHUNK_ROWS", 7)

@@ -11,8 +11,10 @@ from histogp.operators.build import build_operator
 from histogp.posterior.likelihood import bounded_likelihood, estimated_likelihood, exact_likelihood
 from histogp.posterior.objectives import Data, quadrature_of
 from histogp.solvers.noise import Noise
-from histogp.solvers.solve import SolverOptions, make_preconditioner, solve
+from histogp.solvers.options import SolverOptions
+from histogp.solvers.rank import make_preconditioner
 from histogp.solvers.subspace import leading_subspace
+from histogp.solvers.system import solve
 from histogp.storage import Rows
 
 N, D = 120, 6

@@ -18,7 +18,7 @@ from histogp.operators.build import build_operator
 from histogp.posterior.precise import NotConvergedWarning
 from histogp.posterior.variance import METHODS, VarianceOptions, Variances
 from histogp.solvers.noise import Noise
-from histogp.solvers.solve import SolverOptions
+from histogp.solvers.options import SolverOptions
 from histogp.storage import Rows
 
 KERNELS = {

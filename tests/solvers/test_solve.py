@@ -12,9 +12,10 @@ from histogp.kernels import HistogramIntersection, resolve
 from histogp.operators.build import build_operator
 from histogp.solvers import cg, cholesky
 from histogp.solvers.noise import Noise
+from histogp.solvers.options import SolverOptions
 from histogp.solvers.preconditioner import PivotedCholesky, Preconditioner
-from histogp.solvers.rank import CostModel, grow_to_best_rank
-from histogp.solvers.solve import SolverOptions, make_preconditioner, solve
+from histogp.solvers.rank import CostModel, grow_to_best_rank, make_preconditioner
+from histogp.solvers.system import solve
 
 N, D = 300, 12
 X = histograms(N, D)

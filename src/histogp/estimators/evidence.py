@@ -18,7 +18,7 @@ from histogp.kernels import HistogramIntersection, as_kernel, resolve
 from histogp.posterior.fit import Posterior, fit_posterior
 from histogp.posterior.optimization import Row
 from histogp.posterior.predict_only import PredictOnly
-from histogp.solvers.solve import SolverOptions
+from histogp.solvers.options import SolverOptions
 
 
 class EvidenceMixin:

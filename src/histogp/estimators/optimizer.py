@@ -19,7 +19,7 @@ from histogp.operators.base import KernelOperator
 from histogp.posterior.objectives import Data
 from histogp.posterior.optimization import OptimizationOptions, Row, optimise
 from histogp.solvers.noise import Noise
-from histogp.solvers.solve import SolverOptions
+from histogp.solvers.options import SolverOptions
 from histogp.storage import Array
 
 

@@ -12,8 +12,9 @@ from histogp.posterior.precise import NotConvergedWarning
 from histogp.solvers.blas import single_threaded_blas
 from histogp.solvers.cg import solve_cg
 from histogp.solvers.noise import Noise
+from histogp.solvers.options import SolverOptions
 from histogp.solvers.preconditioner import Preconditioner
-from histogp.solvers.solve import SolverOptions, make_preconditioner
+from histogp.solvers.rank import make_preconditioner
 from histogp.solvers.subspace import Subspace, leading_subspace
 from histogp.storage import Array, Rows
 

@@ -13,7 +13,8 @@ from histogp.posterior.likelihood import exact_likelihood
 from histogp.posterior.variance import VarianceOptions, Variances
 from histogp.solvers.blas import single_threaded_blas
 from histogp.solvers.noise import Noise
-from histogp.solvers.solve import SolverOptions, solve
+from histogp.solvers.options import SolverOptions
+from histogp.solvers.system import solve
 from histogp.storage import Array, Rows
 
 # The concentration of classes that an example does not have (alpha_epsilon in the paper).

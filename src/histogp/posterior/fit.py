@@ -17,8 +17,9 @@ from histogp.posterior.quantized import QuantizedMean
 from histogp.posterior.variance import KEPT_VARIANCES, VarianceMethod, VarianceOptions, Variances
 from histogp.solvers.cholesky import is_small
 from histogp.solvers.noise import Noise
+from histogp.solvers.options import SolverOptions
 from histogp.solvers.solution import Callback, Solution
-from histogp.solvers.solve import SolverOptions, solve
+from histogp.solvers.system import solve
 from histogp.storage import Array, Rows
 
 Tables = dict[str, tuple[Any, Any]]

@@ -17,9 +17,11 @@ from histogp.posterior.likelihood import (
     exact_likelihood,
 )
 from histogp.solvers.noise import Noise
+from histogp.solvers.options import SolverOptions
 from histogp.solvers.preconditioner import Preconditioner
-from histogp.solvers.solve import SolverOptions, make_preconditioner, solve
+from histogp.solvers.rank import make_preconditioner
 from histogp.solvers.subspace import Subspace, leading_subspace
+from histogp.solvers.system import solve
 from histogp.storage import Array
 
 MIN_EIGENVALUES = 48

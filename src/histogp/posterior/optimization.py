@@ -18,7 +18,7 @@ from histogp.posterior.priors import Priors
 from histogp.posterior.quasi_newton import Minimum, minimize
 from histogp.posterior.weights import search_weights
 from histogp.solvers.blas import single_threaded_blas
-from histogp.solvers.solve import SolverOptions
+from histogp.solvers.options import SolverOptions
 from histogp.storage import Array
 
 Method = Literal["bound", "gradient", "exact"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from histogp.posterior.system import System
+from histogp.solvers.system import System
 from histogp.storage import Array, Rows
 
 # Test rows that are solved for together: a few blocks of the product, and no more memory than a fit takes.
@@ -75,23 +75,22 @@ def _kernel_columns(system: System, rows: Rows, n_columns: int) -> Iterator[tupl
 def _solve(system: System, sides: Array, prior: Array, tol: float, problems: Array) -> tuple[Array, Array]:
     """Solutions and remainders, both (N, M). Where these leave the variance unclear, the solver goes on."""
     floor = system.noise.diagonals().min()
-    values, remainder, converged = system.solve(sides, tol, problems)
+    solution = system.solve(sides, tol, problems=problems)
     for _ in range(MORE_TRIES):
         # What is left of a prior variance is known to rounding only.
-        variance = np.maximum(prior - _explained(sides, values, remainder), ROUNDING * prior)
+        remainder = solution.remainder
+        variance = np.maximum(prior - _explained(sides, solution.values, remainder), ROUNDING * prior)
         excess = np.einsum("ij,ij->j", remainder, remainder) / floor / np.where(prior > 0, variance, 1.0)
-        if not converged or excess.max() <= UNCLEAR:
+        if not solution.converged or excess.max() <= UNCLEAR:
             break
         tol *= np.sqrt(UNCLEAR / excess.max()) / 3
-        values, remainder, converged = system.solve(sides, max(tol, SMALLEST_TOL), problems, start=values)
-    else:
-        converged = converged and bool(excess.max() <= UNCLEAR)
-    if not converged:
-        error = np.einsum("ij,ij->j", remainder, remainder).max() / floor
+        solution = system.solve(sides, max(tol, SMALLEST_TOL), problems=problems, start=solution.values)
+    if not solution.converged or excess.max() > UNCLEAR:
+        error = np.einsum("ij,ij->j", solution.remainder, solution.remainder).max() / floor
         warnings.warn(
             f"The solver stopped before the variance was clear (max_iter={system.options.max_iter}); it may be too "
             f"large by up to {error:.1e}.",
             NotConvergedWarning,
             stacklevel=2,
         )
-    return values, remainder
+    return solution.values, solution.remainder

@@ -10,7 +10,7 @@ import numpy as np
 from histogp.operators.base import Grid
 from histogp.posterior.quantized import QuantizedMean
 from histogp.posterior.variance import TABLES, VarianceMethod, VarianceOptions
-from histogp.solvers.solve import SolverOptions
+from histogp.solvers.options import SolverOptions
 from histogp.storage import Array, Rows
 
 

@@ -9,10 +9,10 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 from histogp.posterior.calibrated import FEWEST
-from histogp.posterior.system import System
 from histogp.posterior.variance import Variances
 from histogp.solvers.cholesky import is_small
-from histogp.solvers.solve import SolverOptions
+from histogp.solvers.options import SolverOptions
+from histogp.solvers.system import System
 from histogp.storage import Array
 
 # Examples that are left out, one at a time, where that is done exactly.
@@ -37,7 +37,8 @@ def leave_one_out(
         index = np.arange(n)
         if n > MOST_EXAMPLES:
             index = np.sort(np.random.default_rng(variances.seed).choice(n, MOST_EXAMPLES, replace=False))
-        system = System(operator, noise, 1, replace(solver, solver="cholesky"), variances.seed)
+        options = replace(solver, solver="cholesky")
+        system = System.build(operator, noise, 1, options, np.random.default_rng(variances.seed))
         latent = 1 / _inverse_diagonals(system, index) - noise.diagonals()[index]
     else:
         calibrated = variances.calibrated(solver)
@@ -52,8 +53,8 @@ def _inverse_diagonals(system: System, index: Array) -> Array:
     sides[index, columns] = 1.0
     out = np.empty((len(index), system.n_problems))
     for problem in range(system.n_problems):
-        values, _, _ = system.solve(sides, 0.0, np.full(len(index), problem))
-        out[:, problem] = values[index, columns]
+        solution = system.solve(sides, 0.0, problems=np.full(len(index), problem))
+        out[:, problem] = solution.values[index, columns]
     return out
 
 

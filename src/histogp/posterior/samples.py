@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from histogp.operators.base import Layout
-from histogp.posterior.system import System
+from histogp.solvers.system import System
 from histogp.storage import Array, Rows
 
 # Nodes in each dimension; what interpolation loses is added.
@@ -45,7 +45,7 @@ class PosteriorSamples:
             some = slice(begin, min(begin + DRAWS, n_samples))
             at_rows, at_nodes = operator.prior_draws(layout, rng, some.stop - begin)
             at_rows += roots * rng.standard_normal(at_rows.shape)
-            values, _, _ = system.solve(at_rows, tol)
+            values = system.solve(at_rows, tol).values
             at_nodes -= operator.tabulate(layout, values)
             table[:, some] = at_nodes
             differences = np.diff(at_nodes, axis=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -14,9 +14,9 @@ from histogp.posterior.lazy import Lazy
 from histogp.posterior.precise import covariance, precise_variance
 from histogp.posterior.samples import PosteriorSamples
 from histogp.posterior.spectrum import Coarse, CoarseQuantized, Spectrum
-from histogp.posterior.system import System
 from histogp.solvers.noise import Noise
-from histogp.solvers.solve import SolverOptions, is_dense
+from histogp.solvers.options import SolverOptions
+from histogp.solvers.system import System, is_dense
 from histogp.storage import Array, Rows
 
 VarianceMethod = Literal["precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"]
@@ -73,7 +73,7 @@ class Variances:
         if not self.noise.is_per_problem:
             return self.latent(rows, "precise", options, solver)[:, None]
         system = self.prepared.get(
-            f"systems-{solver.solver}", lambda: System(self.operator, self.noise, 1, solver, self.seed)
+            f"systems-{solver.solver}", lambda: self._build(self.noise, self.noise.n_matrices, solver)
         )
         return precise_variance(system.using(solver), rows, options.tol)
 
@@ -112,10 +112,12 @@ class Variances:
         size = int(np.clip(4 ** np.ceil(np.log2(max(n_sides, 1)) / 2), FEWEST_SIDES, MOST_SIDES))
         if is_dense(self.operator, noise, solver):
             size = MOST_SIDES
-        system = self.prepared.get_at_least(
-            f"system-{solver.solver}", size, lambda: System(self.operator, noise, size, solver, self.seed)
-        )
+        system = self.prepared.get_at_least(f"system-{solver.solver}", size, lambda: self._build(noise, size, solver))
         return system.using(solver)
+
+    def _build(self, noise: Noise, n_sides: int, solver: SolverOptions) -> System:
+        tight = replace(solver, tol=min(solver.tol, 1e-3))
+        return System.build(self.operator, noise, n_sides, tight, np.random.default_rng(self.seed))
 
     def _spectrum(self, n_vectors: int) -> Spectrum:
         return self.prepared.get_at_least("spectrum", n_vectors, lambda: self._decompose(n_vectors))

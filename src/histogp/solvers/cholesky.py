@@ -1,17 +1,18 @@
-"""The direct solver, for few rows."""
+"""Dense factors, for few rows."""
 
 from __future__ import annotations
 
-import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from dataclasses import dataclass
 
-from histogp.operators.base import KernelOperator
-from histogp.solvers.noise import Noise
-from histogp.solvers.solution import Solution, relative
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
+
 from histogp.storage import Array
 
 # Up to here a dense factor is faster than iterating.
 SMALL_N = 2_000
+# Panels that are joined when there are more: each costs two calls of BLAS in every solution.
+MOST_PANELS = 32
 
 
 def is_small(n_rows: int, n_matrices: int) -> bool:
@@ -19,12 +20,58 @@ def is_small(n_rows: int, n_matrices: int) -> bool:
     return n_matrices * n_rows**3 <= SMALL_N**3
 
 
-def factorise(matrix: Array, diagonal: Array) -> tuple[Array, bool]:
-    """The Cholesky factor of ``matrix + diag(diagonal)`` for SciPy's ``cho_solve``."""
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A lower triangular L with ``L L^T = A``, in panels of rows, so that an extension shares those that are there.
+
+    panels : pairs of what is left of the diagonal, (m, rows before), and the triangle on it, (m, m), whose upper
+        half is undefined
+    """
+
+    panels: tuple[tuple[Array, Array], ...]
+
+    @classmethod
+    def of(cls, matrix: Array, diagonal: Array) -> Factor:
+        """For ``A = matrix + diag(diagonal)``."""
+        return cls(((np.empty((len(matrix), 0)), _triangle(matrix, diagonal)),))
+
+    @property
+    def n_rows(self) -> int:
+        left, triangle = self.panels[-1]
+        return left.shape[1] + len(triangle)
+
+    def solve(self, sides: Array) -> Array:
+        """``A^-1 b`` for each column of b (N, M)."""
+        if len(self.panels) == 1:
+            return cho_solve((self.panels[0][1], True), sides, check_finite=False)
+        out = self._half_solved(sides)
+        for left, triangle in reversed(self.panels):
+            before, own = slice(0, left.shape[1]), slice(left.shape[1], left.shape[1] + len(triangle))
+            out[own] = solve_triangular(triangle, out[own], lower=True, trans=1, check_finite=False)
+            out[before] -= left.T @ out[own]
+        return out
+
+    def extended(self, border: Array, corner: Array, diagonal: Array) -> Factor:
+        """For A bordered by columns (N, m), and ``corner + diag(diagonal)``, (m, m), where these meet."""
+        left = self._half_solved(border).T
+        triangle = _triangle(corner - left @ left.T, diagonal)
+        panels = (*self.panels, (left, triangle))
+        return Factor(panels) if len(panels) <= MOST_PANELS else Factor((_joined(panels),))
+
+    def _half_solved(self, sides: Array) -> Array:
+        """``L^-1 b``."""
+        out = np.array(sides)
+        for left, triangle in self.panels:
+            before, own = slice(0, left.shape[1]), slice(left.shape[1], left.shape[1] + len(triangle))
+            out[own] = solve_triangular(triangle, out[own] - left @ out[before], lower=True, check_finite=False)
+        return out
+
+
+def _triangle(matrix: Array, diagonal: Array) -> Array:
     system = matrix.copy()
     system[np.diag_indices_from(system)] += diagonal
     try:
-        return cho_factor(system.T, lower=True, overwrite_a=True, check_finite=False)
+        return cho_factor(system.T, lower=True, overwrite_a=True, check_finite=False)[0]
     except LinAlgError:
         raise ValueError(
             f"The kernel matrix with noise {diagonal.min():g} is not positive definite in float64; "
@@ -32,27 +79,11 @@ def factorise(matrix: Array, diagonal: Array) -> tuple[Array, bool]:
         ) from None
 
 
-def solve_cholesky(operator: KernelOperator, noise: Noise, right_hand_sides: Array, *, tol: float) -> Solution:
-    """Solve ``(K + diag(noise)) x = b`` for each column by a dense Cholesky factor. b (N, M).
-
-    ``tol`` is not aimed at, but a solution that misses it, for tiny noise, does not count as converged.
-    """
-    matrix = operator.matrix()
-    diagonals = noise.diagonals()
-    values = np.empty_like(right_hand_sides)
-    residuals = np.empty_like(right_hand_sides)
-    for problem in range(diagonals.shape[1]):
-        some = slice(problem, problem + 1) if noise.is_per_problem else slice(None)
-        b = right_hand_sides[:, some]
-        factor = factorise(matrix, diagonals[:, problem])
-        values[:, some] = cho_solve(factor, b, check_finite=False)
-        residuals[:, some] = b - matrix @ values[:, some] - diagonals[:, problem, None] * values[:, some]
-    reached = relative(residuals, np.abs(right_hand_sides).max(axis=0))
-    return Solution(
-        values,
-        residuals,
-        reached,
-        n_iterations=1,
-        n_products=right_hand_sides.shape[1],
-        converged=bool(np.all(reached <= tol)),
-    )
+def _joined(panels: tuple[tuple[Array, Array], ...]) -> tuple[Array, Array]:
+    n_rows = sum(len(triangle) for _, triangle in panels)
+    out = np.empty((n_rows, n_rows), order="F")
+    for left, triangle in panels:
+        first, last = left.shape[1], left.shape[1] + len(triangle)
+        out[first:last, :first] = left
+        out[first:last, first:last] = triangle
+    return np.empty((n_rows, 0)), out

@@ -28,6 +28,11 @@ class Noise:
     def is_per_problem(self) -> bool:
         return self.problem_of is not None
 
+    @property
+    def n_matrices(self) -> int:
+        """How many diagonals there are: one, or one a problem."""
+        return 1 if self.positive is None else len(self.positive)
+
     def diagonals(self) -> Array:
         """The diagonals as columns: (N, 1), or (N, M) with one a problem."""
         if self.problem_of is None or self.positive is None or self.negative is None:

@@ -7,11 +7,13 @@ eigenvalues, where the identity cancels: they are kept in double precision, the 
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from histogp.operators.base import KernelOperator
-from histogp.solvers.blas import over_rows
+from histogp.solvers.blas import over_rows, single_threaded_blas
 from histogp.solvers.noise import Noise
 from histogp.storage import Array
 
@@ -35,6 +37,7 @@ class PivotedCholesky:
         self.max_rank = min(max_rank, operator.n_rows)
         self.blocks: list[Array] = []
         self.squared_norms = np.empty(0)
+        self._recipes: list[tuple[Array, Array]] = []  # of each block: its pivots, and what makes their columns one
         self._operator = operator
         self._rng = rng
         self._n_threads = n_threads
@@ -84,19 +87,41 @@ class PivotedCholesky:
         squared_norms = np.einsum("ij,ij->j", new, new, dtype=np.float64)
         self.blocks.append(new if squared_norms.max() < self._single_from else new.astype(np.float64))
         self.squared_norms = np.append(self.squared_norms, squared_norms)
+        self._recipes.append((pivots, unmix))
+
+    def extended(self, operator: KernelOperator) -> PivotedCholesky:
+        """The factor of a matrix with further rows after the present ones, whose columns follow from the pivots."""
+        n_old = len(self._remaining)
+        at_rows = operator.columns(np.arange(n_old, operator.n_rows), "single")
+        at_rows *= operator.scale / self.scale
+        more: list[Array] = []
+        for pivots, unmix in self._recipes:
+            some = at_rows[pivots].T
+            for block, done in zip(self.blocks, more, strict=False):
+                some -= done @ block[pivots].T
+            more.append((some @ unmix).astype(self.blocks[len(more)].dtype))
+        other = copy.copy(self)
+        other.blocks = [np.concatenate(both) for both in zip(self.blocks, more, strict=True)]
+        other._operator = operator
+        explained = sum(np.einsum("ij,ij->i", block, block) for block in more)
+        rest = np.maximum(operator.diagonal()[n_old:] / self.scale - explained, 0)
+        other._remaining = np.append(self._remaining, rest)
+        return other
 
 
 class Preconditioner:
     """``P^-1 r`` with ``P = scale F F^T + diag(noise)``, exact for each problem of per-problem noise."""
 
-    def __init__(self, factor: PivotedCholesky, noise: Noise, n_threads: int = 1):
+    def __init__(self, factor: PivotedCholesky, noise: Noise, n_threads: int = 1, inner: list[Array] | None = None):
         self.rank = factor.rank
+        self._factor = factor
         self._blocks = factor.blocks
         self._offsets = np.cumsum([0] + [block.shape[1] for block in factor.blocks])
         self._scale = factor.scale
         self._diagonals = noise.diagonals() / factor.scale
         self._n_threads = n_threads
-        self._cores = [cho_factor(core, lower=True, check_finite=False) for core in self._inner_matrices(noise)]
+        self._inner = self._inner_matrices(noise) if inner is None else inner
+        self._cores = [cho_factor(core, lower=True, check_finite=False) for core in self._inner]
 
     def apply(self, residuals: Array, problems: Array) -> Array:
         """``P^-1 r`` for the right-hand sides with the numbers ``problems``; residuals (N, len(problems))."""
@@ -134,6 +159,17 @@ class Preconditioner:
             out += block @ of_factor[begin:end]
         return np.sqrt(self._scale) * out
 
+    def updated(self, operator: KernelOperator, noise: Noise, same_noise: bool) -> Preconditioner:
+        """For the same rows, perhaps with further ones after them, and perhaps another noise, too."""
+        n_old = len(self._diagonals)
+        factor = self._factor if operator.n_rows == n_old else self._factor.extended(operator)
+        with single_threaded_blas():
+            if not same_noise or noise.is_per_problem:
+                return Preconditioner(factor, noise, self._n_threads)
+            rows = np.arange(n_old, operator.n_rows)
+            more = gram(factor.blocks, rows, noise.sample / factor.scale, self._n_threads)
+            return Preconditioner(factor, noise, self._n_threads, [self._inner[0] + more])
+
     def _project(self, vectors: Array) -> Array:
         """``F^T vectors``, (rank, M)."""
         partial: dict[int, Array] = {}
@@ -149,29 +185,31 @@ class Preconditioner:
         """``I + F^T diag(noise / scale)^-1 F``, one a matrix."""
         identity = np.eye(self.rank)
         sample = noise.sample / self._scale
-        everything = self._gram(np.arange(len(sample)), sample)
+        everything = gram(self._blocks, np.arange(len(sample)), sample, self._n_threads)
         if noise.problem_of is None or noise.positive is None or noise.negative is None:
             return [identity + everything]
         # The positives of all problems together are the rows once: no more work than `everything`.
         inner = []
         for problem, (positive, negative) in enumerate(zip(noise.positive, noise.negative, strict=True)):
             rows = np.flatnonzero(noise.problem_of == problem)
-            own = self._gram(rows, sample) if len(rows) else 0.0
+            own = gram(self._blocks, rows, sample, self._n_threads)
             inner.append(identity + everything / negative + own * (1 / positive - 1 / negative))
         return inner
 
-    def _gram(self, index: Array, variances: Array) -> Array:
-        """``F^T diag(1 / variances) F`` over the rows ``index``."""
-        partial: dict[int, Array] = {}
 
-        def accumulate(part: slice) -> None:
-            rows = index[part]
-            root = 1 / np.sqrt(variances[rows])[:, None]
-            some = [block[rows] * root.astype(block.dtype) for block in self._blocks]
-            partial[part.start] = np.block([[left.T @ right for right in some] for left in some])
+def gram(blocks: list[Array], index: Array, variances: Array, n_threads: int) -> Array:
+    """``F^T diag(1 / variances) F`` over the rows ``index`` of F, given in groups of columns."""
+    rank = sum(block.shape[1] for block in blocks)
+    partial: dict[int, Array] = {-1: np.zeros((rank, rank))}
 
-        over_rows(accumulate, len(index), self._n_threads)
-        return _ordered_sum(partial)
+    def accumulate(part: slice) -> None:
+        rows = index[part]
+        root = 1 / np.sqrt(variances[rows])[:, None]
+        some = [block[rows] * root.astype(block.dtype) for block in blocks]
+        partial[part.start] = np.block([[left.T @ right for right in some] for left in some])
+
+    over_rows(accumulate, len(index), n_threads)
+    return _ordered_sum(partial)
 
 
 def _ordered_sum(partial: dict[int, Array]) -> Array:

@@ -10,8 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from histogp.operators.base import KernelOperator
+from histogp.solvers.blas import single_threaded_blas
 from histogp.solvers.cg import SINGLE_PRECISION_TOL
-from histogp.solvers.preconditioner import PivotedCholesky
+from histogp.solvers.noise import Noise
+from histogp.solvers.options import SolverOptions
+from histogp.solvers.preconditioner import PivotedCholesky, Preconditioner
 
 PILOT_RANK = 16
 TRIAL_RANK = 64
@@ -54,6 +58,37 @@ class CostModel:
 
     def build(self, rank: int) -> float:
         return 0.2 * self.product_cost * rank + 0.07 * self.n_rows * rank**2
+
+
+def make_preconditioner(
+    operator: KernelOperator, noise: Noise, n_sides: int, options: SolverOptions, rng: np.random.Generator
+) -> Preconditioner | None:
+    """The preconditioner of the rank asked for, or of the one that pays; None for rank 0."""
+    if options.preconditioner_rank == 0:
+        return None
+    with single_threaded_blas():
+        if options.preconditioner_rank == "auto":
+            limit = max_rank(operator.n_rows, n_sides if noise.is_per_problem else 1)
+            factor = PivotedCholesky(operator, noise, rng, limit, options.n_threads)
+            rank = grow_to_best_rank(factor, _cost_model(operator, noise, n_sides, options))
+        else:
+            factor = PivotedCholesky(operator, noise, rng, options.preconditioner_rank, options.n_threads)
+            factor.grow(options.preconditioner_rank)
+            rank = factor.rank
+        return Preconditioner(factor, noise, options.n_threads) if rank else None
+
+
+def _cost_model(operator: KernelOperator, noise: Noise, n_sides: int, options: SolverOptions) -> CostModel:
+    typical_noise = np.exp(np.mean(np.log(noise.diagonals())))
+    return CostModel(
+        n_rows=operator.n_rows,
+        product_cost=operator.product_cost,
+        n_sides=n_sides,
+        n_blocks=-(-n_sides // operator.block_width),
+        tol=options.tol,
+        noise=float(typical_noise) / operator.scale,
+        max_iter=options.max_iter,
+    )
 
 
 def max_rank(n_rows: int, n_matrices: int) -> int:

@@ -1,0 +1,155 @@
+"""``K + diag(noise)``, prepared for right-hand sides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from histogp.operators.base import KernelOperator
+from histogp.solvers.cg import solve_cg
+from histogp.solvers.cholesky import Factor, is_small
+from histogp.solvers.noise import Noise
+from histogp.solvers.options import SolverOptions
+from histogp.solvers.preconditioner import Preconditioner
+from histogp.solvers.rank import make_preconditioner
+from histogp.solvers.solution import Callback, Solution, relative
+from histogp.storage import Array
+
+# A preconditioner serves until there are so many times more rows than when it was made.
+GROWTH = 1.5
+
+
+def is_dense(operator: KernelOperator, noise: Noise, options: SolverOptions) -> bool:
+    """Whether dense factors solve the systems."""
+    small = is_small(operator.n_rows, noise.n_matrices)
+    return options.solver == "cholesky" or (options.solver == "auto" and small)
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """Dense factors for few rows, otherwise a preconditioner. The noise may be one diagonal, or one a problem.
+
+    factors : one, or one a problem; none if conjugate gradients solve the systems
+    made_for : the number of rows for which the rank of the preconditioner was chosen
+    """
+
+    operator: KernelOperator
+    noise: Noise
+    options: SolverOptions
+    factors: tuple[Factor, ...]
+    preconditioner: Preconditioner | None
+    made_for: int
+
+    @classmethod
+    def build(
+        cls, operator: KernelOperator, noise: Noise, n_sides: int, options: SolverOptions, rng: np.random.Generator
+    ) -> System:
+        """With a preconditioner that pays for ``n_sides`` right-hand sides."""
+        if not np.all(np.isfinite(operator.diagonal())):
+            raise ValueError("The kernel overflows on these features; scale them to moderate values.")
+        factors: tuple[Factor, ...] = ()
+        preconditioner = None
+        if is_dense(operator, noise, options):
+            matrix = operator.matrix()
+            factors = tuple(Factor.of(matrix, diagonal) for diagonal in noise.diagonals().T)
+        else:
+            preconditioner = make_preconditioner(operator, noise, n_sides, options, rng)
+        return cls(operator, noise, options, factors, preconditioner, operator.n_rows)
+
+    @property
+    def n_problems(self) -> int:
+        return self.noise.n_matrices
+
+    def using(self, options: SolverOptions) -> System:
+        """The same with another limit of iterations."""
+        return replace(self, options=options)
+
+    def solve(
+        self,
+        right_hand_sides: Array,
+        tol: float,
+        *,
+        problems: Array | None = None,
+        start: Array | None = None,
+        callback: Callback | None = None,
+        verify: bool = False,
+    ) -> Solution:
+        """Solve for each column of (N, M).
+
+        ``problems`` (M,) says to which problem each column belongs, by default its own. ``start`` is a guess of the
+        solutions. With dense factors the remainders are rounding, and taken as zero unless ``verify`` asks for them.
+        """
+        if not self.factors:
+            return solve_cg(
+                self.operator,
+                self.noise,
+                right_hand_sides,
+                tol=tol,
+                max_iter=self.options.max_iter,
+                preconditioner=self.preconditioner,
+                problems=problems,
+                start=start,
+                callback=callback,
+            )
+        n_sides = right_hand_sides.shape[1]
+        if len(self.factors) == 1:
+            problems = np.zeros(n_sides, int)
+        elif problems is None:
+            problems = np.arange(n_sides)
+        values = np.empty_like(right_hand_sides)
+        for problem in np.unique(problems):
+            own = problems == problem
+            values[:, own] = self.factors[problem].solve(right_hand_sides[:, own])
+        remainder = np.zeros_like(values)
+        if verify:
+            diagonals = self.noise.diagonals()[:, problems]
+            remainder = right_hand_sides - self.operator.matmat(values) - diagonals * values
+        reached = relative(remainder, np.abs(right_hand_sides).max(axis=0))
+        # The tolerance is not aimed at, but a solution that misses it, for tiny noise, does not count as converged.
+        return Solution(
+            values, remainder, reached, n_iterations=1, n_products=n_sides, converged=bool(np.all(reached <= tol))
+        )
+
+    def updated(self, operator: KernelOperator, noise: Noise) -> System | None:
+        """For the same rows, perhaps with further ones after them, and perhaps another noise.
+
+        None if there is nothing to gain against a new one.
+        """
+        n_old, n = self.operator.n_rows, operator.n_rows
+        changed = replace(self, operator=operator, noise=noise)
+        same_noise = np.array_equal(noise.subset(np.arange(n_old)).diagonals(), self.noise.diagonals())
+        if is_dense(operator, noise, self.options) != bool(self.factors):
+            return None
+        if self.factors:
+            if not same_noise:
+                return None
+            if n == n_old:
+                return changed
+            columns = operator.columns(np.arange(n_old, n))
+            diagonals = noise.diagonals()[n_old:].T
+            factors = [
+                factor.extended(columns[:n_old], columns[n_old:], diagonal)
+                for factor, diagonal in zip(self.factors, diagonals, strict=True)
+            ]
+            return replace(changed, factors=tuple(factors))
+        if n > GROWTH * self.made_for:
+            return None
+        if self.preconditioner is not None:
+            changed = replace(changed, preconditioner=self.preconditioner.updated(operator, noise, same_noise))
+        return changed
+
+
+def solve(
+    operator: KernelOperator,
+    noise: Noise,
+    right_hand_sides: Array,
+    options: SolverOptions,
+    rng: np.random.Generator,
+    *,
+    start: Array | None = None,
+    callback: Callback | None = None,
+) -> Solution:
+    """Solve ``(K + diag(noise)) x = b`` for each column of b (N, M) with the solver that ``options`` name."""
+    system = System.build(operator, noise, right_hand_sides.shape[1], options, rng)
+    return system.solve(right_hand_sides, options.tol, start=start, callback=callback, verify=True)

@@ -1,0 +1,123 @@
+"""Systems that grow, against ones built anew and against dense NumPy."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from oracles import histograms, kernel_matrix
+
+from histogp.kernels import HistogramIntersection, resolve
+from histogp.operators.build import build_operator
+from histogp.solvers import cholesky
+from histogp.solvers.cholesky import Factor
+from histogp.solvers.noise import Noise
+from histogp.solvers.options import SolverOptions
+from histogp.solvers.system import System
+from histogp.storage import Rows
+
+N, D = 260, 10
+X = histograms(N, D)
+X[200:] *= 3  # beyond what came before, so that the unit of single precision changes
+K = kernel_matrix(X, X, HistogramIntersection())
+NOISE = np.random.default_rng(2).uniform(0.05, 2, N)
+B = np.random.default_rng(3).standard_normal((N, 3))
+CODES = np.random.default_rng(4).integers(3, size=N)
+CG = SolverOptions("cg", 1e-10, preconditioner_rank=40)
+CHOLESKY = SolverOptions("cholesky", 1e-10)
+
+
+def operator(n):
+    return build_operator(X[:n], resolve(HistogramIntersection(), D), 2)
+
+
+def grown(ends, options, noise=lambda n: Noise(NOISE[:n])):
+    system = System.build(operator(ends[0]), noise(ends[0]), 3, options, np.random.default_rng(0))
+    for begin, end in itertools.pairwise(ends):
+        system = system.updated(system.operator.extend(Rows.from_array(X[begin:end])), noise(end))
+    return system
+
+
+def dense_solution(n):
+    return np.linalg.solve(K[:n, :n] + np.diag(NOISE[:n]), B[:n])
+
+
+@pytest.mark.parametrize("options", [CG, CHOLESKY], ids=["cg", "cholesky"])
+@pytest.mark.parametrize("ends", [(200, 201), (180, 230, N), (180, *range(181, 230)), (200, 200)])
+def test_a_grown_system_has_the_solutions_of_all_its_rows(options, ends):
+    system = grown(ends, options)
+    solution = system.solve(B[: ends[-1]], 1e-10, verify=True)
+    assert solution.converged
+    np.testing.assert_allclose(solution.values, dense_solution(ends[-1]), rtol=1e-7, atol=1e-7)
+
+
+def test_the_system_that_was_there_stays_as_it_was():
+    before = grown((100,), CHOLESKY)
+    left = before.updated(before.operator.extend(Rows.from_array(X[100:120])), Noise(NOISE[:120]))
+    right = before.updated(before.operator.extend(Rows.from_array(X[120:150])), Noise(np.full(130, 1.0)))
+    assert right is None  # other noise for the rows that were there
+    np.testing.assert_allclose(before.solve(B[:100], 0).values, dense_solution(100), rtol=1e-9)
+    np.testing.assert_allclose(left.solve(B[:120], 0).values, dense_solution(120), rtol=1e-9)
+
+
+def test_panels_of_a_factor_are_shared_and_joined_when_there_are_many(monkeypatch):
+    monkeypatch.setattr(cholesky, "MOST_PANELS", 4)
+    factor = Factor.of(K[:50, :50], NOISE[:50])
+    seen = []
+    for n in range(50, 60):
+        longer = factor.extended(K[:n, n : n + 1], K[n : n + 1, n : n + 1], NOISE[n : n + 1])
+        seen.append(len(longer.panels))
+        if seen[-1] > 1:
+            assert longer.panels[0] is factor.panels[0]
+        factor = longer
+        assert factor.n_rows == n + 1
+        np.testing.assert_allclose(factor.solve(B[: n + 1]), dense_solution(n + 1), rtol=1e-9)
+    assert seen == [2, 3, 4, 1, 2, 3, 4, 1, 2, 3]
+
+
+def test_an_extended_preconditioner_is_that_of_the_same_pivots():
+    system = grown((180, 190, 230), CG)
+    factor = system.preconditioner._factor
+    columns = np.hstack(factor.blocks)
+    pivots = np.concatenate([pivots for pivots, _ in factor._recipes])
+    # A pivoted Cholesky factor reproduces the matrix at the columns of its pivots.
+    np.testing.assert_allclose(factor.scale * columns @ columns[pivots].T, K[:230, pivots], rtol=1e-3, atol=1e-3)
+    r = B[:230]
+    expected = np.linalg.solve(factor.scale * columns @ columns.T + np.diag(NOISE[:230]), r)
+    np.testing.assert_allclose(system.preconditioner.apply(r, np.arange(3)), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_an_extended_preconditioner_works_as_well_as_a_new_one():
+    iterations = [system.solve(B[:N], 1e-10).n_iterations for system in (grown((200, N), CG), grown((N,), CG))]
+    plain = System.build(operator(N), Noise(NOISE), 3, replace(CG, preconditioner_rank=0), None)
+    assert iterations[0] <= 1.5 * iterations[1] < 0.7 * plain.solve(B, 1e-10).n_iterations
+
+
+@pytest.mark.parametrize("options", [CG, CHOLESKY], ids=["cg", "cholesky"])
+def test_noise_of_each_problem_may_change(options):
+    def noise(n):
+        share = np.bincount(CODES[:n], minlength=3) / n
+        return Noise(NOISE[:n], CODES[:n], 2 * share, 2 * (1 - share))
+
+    before = grown((200,), options, noise)
+    system = before.updated(before.operator.extend(Rows.from_array(X[200:])), noise(N))
+    if options is CHOLESKY:
+        assert system is None
+        return
+    expected = [np.linalg.solve(K + np.diag(d), b) for d, b in zip(noise(N).diagonals().T, B.T, strict=True)]
+    np.testing.assert_allclose(system.solve(B, 1e-10).values, np.transpose(expected), rtol=1e-7, atol=1e-7)
+
+
+def test_a_preconditioner_does_not_serve_many_times_more_rows():
+    before = grown((100,), CG)
+    assert before.updated(operator(150), Noise(NOISE[:150])) is not None
+    assert before.updated(operator(151), Noise(NOISE[:151])) is None
+
+
+def test_the_solver_changes_where_a_dense_factor_no_longer_pays(monkeypatch):
+    monkeypatch.setattr(cholesky, "SMALL_N", 120)
+    options = SolverOptions("auto", 1e-10)
+    before = grown((100,), options)
+    assert before.factors
+    assert before.updated(operator(120), Noise(NOISE[:120])).factors
+    assert before.updated(operator(121), Noise(NOISE[:121])) is None
