@@ -31,10 +31,15 @@ def operator(n):
     return build_operator(X[:n], resolve(HistogramIntersection(), D), 2)
 
 
+def extended(system, begin, end, noise):
+    rows = Rows.from_array(X[begin:end])
+    return system.updated(system.operator.extend(rows), rows, noise)
+
+
 def grown(ends, options, noise=lambda n: Noise(NOISE[:n])):
     system = System.build(operator(ends[0]), noise(ends[0]), 3, options, np.random.default_rng(0))
     for begin, end in itertools.pairwise(ends):
-        system = system.updated(system.operator.extend(Rows.from_array(X[begin:end])), noise(end))
+        system = extended(system, begin, end, noise(end))
     return system
 
 
@@ -53,8 +58,8 @@ def test_a_grown_system_has_the_solutions_of_all_its_rows(options, ends):
 
 def test_the_system_that_was_there_stays_as_it_was():
     before = grown((100,), CHOLESKY)
-    left = before.updated(before.operator.extend(Rows.from_array(X[100:120])), Noise(NOISE[:120]))
-    right = before.updated(before.operator.extend(Rows.from_array(X[120:150])), Noise(np.full(130, 1.0)))
+    left = extended(before, 100, 120, Noise(NOISE[:120]))
+    right = extended(before, 120, 150, Noise(np.full(130, 1.0)))
     assert right is None  # other noise for the rows that were there
     np.testing.assert_allclose(before.solve(B[:100], 0).values, dense_solution(100), rtol=1e-9)
     np.testing.assert_allclose(left.solve(B[:120], 0).values, dense_solution(120), rtol=1e-9)
@@ -100,7 +105,7 @@ def test_noise_of_each_problem_may_change(options):
         return Noise(NOISE[:n], CODES[:n], 2 * share, 2 * (1 - share))
 
     before = grown((200,), options, noise)
-    system = before.updated(before.operator.extend(Rows.from_array(X[200:])), noise(N))
+    system = extended(before, 200, N, noise(N))
     if options is CHOLESKY:
         assert system is None
         return
@@ -110,8 +115,8 @@ def test_noise_of_each_problem_may_change(options):
 
 def test_a_preconditioner_does_not_serve_many_times_more_rows():
     before = grown((100,), CG)
-    assert before.updated(operator(150), Noise(NOISE[:150])) is not None
-    assert before.updated(operator(151), Noise(NOISE[:151])) is None
+    assert extended(before, 100, 150, Noise(NOISE[:150])) is not None
+    assert extended(before, 100, 151, Noise(NOISE[:151])) is None
 
 
 def test_the_solver_changes_where_a_dense_factor_no_longer_pays(monkeypatch):
@@ -119,5 +124,5 @@ def test_the_solver_changes_where_a_dense_factor_no_longer_pays(monkeypatch):
     options = SolverOptions("auto", 1e-10)
     before = grown((100,), options)
     assert before.factors
-    assert before.updated(operator(120), Noise(NOISE[:120])).factors
-    assert before.updated(operator(121), Noise(NOISE[:121])) is None
+    assert extended(before, 100, 120, Noise(NOISE[:120])).factors
+    assert extended(before, 100, 121, Noise(NOISE[:121])) is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -11,26 +11,21 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
 from histogp._numba.jit import announce_compilation
 from histogp.estimators import model_file
 from histogp.estimators.encoding import Reader, Writer
-from histogp.estimators.evidence import described
-from histogp.estimators.optimizer import Optimizer, tune
+from histogp.estimators.learning import LearningMixin
+from histogp.estimators.optimizer import Optimizer
+from histogp.estimators.state import reading
 from histogp.estimators.uncertainty import UncertaintyMixin
 from histogp.estimators.validation import number_of_threads, validate_features
-from histogp.kernels import HistogramIntersection, as_kernel, per_dimension, resolve
+from histogp.kernels import HistogramIntersection, as_kernel, per_dimension
 from histogp.operators.base import Grid
-from histogp.operators.build import build_operator
-from histogp.posterior.fit import Posterior, fit_posterior
-from histogp.posterior.objectives import Data
-from histogp.posterior.optimization import Row
-from histogp.solvers.noise import Noise
+from histogp.posterior.fit import Posterior
 from histogp.solvers.solution import Solution
 from histogp.storage import Array, Rows
 
@@ -48,7 +43,7 @@ PREDICTION_PARAMETERS = (
 )
 
 
-class HistogramGP(UncertaintyMixin, CallbackSupportMixin, BaseEstimator):
+class HistogramGP(UncertaintyMixin, LearningMixin, BaseEstimator):
     """Base of the estimators; see `HistogramGPClassifier` and `HistogramGPRegressor`."""
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
@@ -99,87 +94,7 @@ class HistogramGP(UncertaintyMixin, CallbackSupportMixin, BaseEstimator):
         tags.input_tags.positive_only = True
         return tags
 
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        weights: Array,
-        noise: Noise,
-        targets: Array,
-        attributes: dict[str, Any],
-    ) -> None:
-        """Solve for the rows of X, all of positive weight, and set the fitted attributes.
-
-        targets (N, M). ``attributes`` are those of the subclass that prediction needs.
-        """
-        announce_compilation()
-        context = self._init_callback_context(max_subtasks=self.max_iter if self.optimize is None else None)
-        metadata = {"sample_weight": weights}
-        context.call_on_fit_task_begin(estimator=self, X=X, y=y, metadata=metadata)
-        n_threads = number_of_threads(self.n_jobs)
-        kernel = as_kernel(self.kernel)
-        operator = build_operator(X, resolve(kernel, X.shape[1]), n_threads)
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        rng = np.random.default_rng(seed)
-        options = self._solver_options()
-        self._say(f"{operator.n_rows} rows, {operator.n_columns} features, {targets.shape[1]} problems sorted")
-
-        def after_evaluation(row: Row) -> bool:
-            self._say(described(row))
-            task = context.subcontext(task_name="evaluation")
-            task.call_on_fit_task_begin(estimator=self, X=X, y=y, metadata=metadata)
-            return task.call_on_fit_task_end(estimator=self, X=X, y=y, metadata=metadata)
-
-        tuned = tune(self.optimize, kernel, self.noise, Data(operator, noise, targets), options, rng, after_evaluation)
-        operator, noise, kernel = tuned.operator, tuned.noise, tuned.kernel
-
-        def state(alpha: Array, residual: float) -> dict[str, Any]:
-            posterior = Posterior(operator, noise, alpha, targets, residual, seed)
-            return {**attributes, "kernel_": kernel, "_posterior": posterior}
-
-        def after_iteration(iteration: int, residuals: Array, present: Callable[[], Array]) -> bool:
-            self._say(f"iteration {iteration}: residual {residuals.max():.2e} (target {self.tol:g})", level=2)
-            task = context.subcontext(task_name="iteration")
-            task.call_on_fit_task_begin(estimator=self, X=X, y=y, metadata=metadata)
-            return task.call_on_fit_task_end(
-                estimator=self,
-                X=X,
-                y=y,
-                metadata=metadata,
-                reconstruction_attributes=lambda: state(present(), residuals.max()),
-            )
-
-        posterior, solution = fit_posterior(
-            operator, noise, targets, options, rng, seed=seed, start=tuned.alpha, callback=after_iteration
-        )
-        operator.release()
-        self._say(f"solved: {solution.n_iterations} iterations, preconditioner rank {solution.rank}")
-        self._warn_unless_converged(solution)
-        for name, value in attributes.items():
-            setattr(self, name, value)
-        self.kernel_ = kernel
-        self.noise_ = tuned.noise_value
-        self._install(posterior)
-        self.feature_relevance_ = posterior.variance_shares()
-        for name, value in tuned.attributes().items():
-            if value is None:
-                self.__dict__.pop(name, None)  # of an earlier fit
-            else:
-                setattr(self, name, value)
-        self.n_examples_ = operator.n_rows
-        self.n_nonzeros_ = operator.product_cost
-        self.n_iter_ = solution.n_iterations
-        self.residual_ = solution.residuals
-        self.n_products_ = solution.n_products
-        self.preconditioner_rank_ = solution.rank
-        context.call_on_fit_task_end(
-            estimator=self,
-            X=X,
-            y=y,
-            metadata=metadata,
-            reconstruction_attributes=lambda: state(posterior.alpha, posterior.residual),
-        )
-
+    @reading
     def quantization_error_bound(self, kind: Any = "auto") -> Any:
         """How far quantised scores, or predictions of a regressor, can be from exact ones, whatever the example.
 
@@ -211,6 +126,7 @@ class HistogramGP(UncertaintyMixin, CallbackSupportMixin, BaseEstimator):
         bounds = self._posterior.quantized(self._grid()).error_bound(kind) * self._scale
         return float(bounds[0]) if self._has_one_output() else bounds
 
+    @reading
     def save(self, path: Any, include_training: bool = True) -> None:
         """Write the fitted model to a file without code, which `histogp.load` reads.
 
@@ -260,11 +176,12 @@ class HistogramGP(UncertaintyMixin, CallbackSupportMixin, BaseEstimator):
     def _prepare_to_predict_only(self) -> None:
         """Prepare what the training examples are needed for, before they are left behind."""
 
-    def _pack_targets(self, writer: Writer) -> None:
+    def _pack_labels(self, writer: Writer) -> None:
+        """What the examples were said to be, for a model file."""
         raise NotImplementedError
 
-    def _unpack_targets(self, reader: Reader, n_examples: int) -> Array:
-        """The targets of the problems, (N, M)."""
+    def _unpack_labels(self, reader: Reader, n_examples: int) -> tuple[Array, Array]:
+        """The inverse: ``y`` of the examples, and the targets of the problems, (N, M)."""
         raise NotImplementedError
 
     def _mean(self, X: Any) -> tuple[Array, Any]:
@@ -317,7 +234,7 @@ class HistogramGP(UncertaintyMixin, CallbackSupportMixin, BaseEstimator):
             f"{solution.residuals.max():.1e}, above the target tol={self.tol:g}; raise max_iter, tol or noise, or "
             "give a larger preconditioner_rank.",
             ConvergenceWarning,
-            stacklevel=6,
+            stacklevel=8,
         )
 
     def _say(self, message: str, level: int = 1) -> None:

@@ -7,14 +7,18 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.callback import with_callbacks
-from sklearn.utils import compute_class_weight
+from sklearn.utils import check_consistent_length, column_or_1d, compute_class_weight
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from histogp.container import ModelFileError
 from histogp.estimators.base import HistogramGP
+from histogp.estimators.classes import balanced_noise, carried_over, class_weights, codes_in, merged, one_against_rest
 from histogp.estimators.encoding import Reader, Writer
+from histogp.estimators.examples import Examples
+from histogp.estimators.learning import Problem
+from histogp.estimators.state import reading, updating
 from histogp.estimators.validation import validate_features, validate_weights
 from histogp.posterior.probability import codes_of, log_probabilities
 from histogp.solvers.noise import Noise
@@ -84,15 +88,19 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     noise_ : float
     log_marginal_likelihood_, log_marginal_likelihood_error_ : float
         Of the training data at these hyperparameters, and its standard error: exact, estimated or a lower bound, as
-        ``optimize`` says; NaN if a search was interrupted that had seen only a sample. Only with ``optimize``.
+        ``optimize`` says; NaN if a search was interrupted that had seen only a sample, or if examples have changed
+        since the search. Only with ``optimize``.
     optimization_path_ : dict of ndarrays of shape (n_evaluations,) or (n_evaluations, n_values)
         Every evaluation: log_marginal_likelihood, standard_error (NaN while many weights are learned, where the
         likelihood is integrated from its derivative), n_examples (less than all while the search starts on a
         sample), n_products and the hyperparameters, or n_weights that are not negligible. Only with ``optimize``.
     feature_relevance_ : ndarray of shape (n_features,)
         The share of each feature in the prior variance of the training data.
-    alpha_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        Weights of the training examples of positive weight; one column for two classes.
+    alpha_ : ndarray of shape (n_examples_,) or (n_examples_, n_classes)
+        Weights of the training examples; one column for two classes.
+    ids_ : ndarray of shape (n_examples_,)
+        The numbers of the training examples, in the order of ``alpha_``: 0 is the first one that was ever given. They
+        stay the same, and are not used again.
     n_iter_ : int
         Iterations; 1 for the dense solver.
     residual_ : ndarray of shape (n_problems,)
@@ -184,26 +192,69 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         with self._all_or_nothing():
             X, y = validate_features(self, X, reset=True, y=y)
             check_classification_targets(y)
-            classes, codes = np.unique(y, return_inverse=True)
+            classes = np.unique(y)
             if len(classes) < 2:
                 raise ValueError(f"{type(self).__name__} needs at least 2 classes; the data contain only one class.")
-            weights = validate_weights(sample_weight, X)
-            if self.class_weight not in (None, "balanced-ovr"):
-                weights = weights * self._class_weights(classes, y, codes, weights)[codes]
-            kept = weights > 0
-            if not kept.any():
-                raise ValueError("class_weight and sample_weight together leave no example with a positive weight.")
-            if not kept.all():
-                X, y, codes, weights = X[kept], y[kept], codes[kept], weights[kept]
-            targets = _one_against_rest(codes, len(classes))
-            self._fit(X, y, weights, self._noise(codes, weights, len(classes)), targets, {"classes_": classes})
+            if isinstance(self.class_weight, dict):
+                compute_class_weight(self.class_weight, classes=classes, y=y)  # refuses classes that it does not name
+            self._begin(X, y, classes, sample_weight, with_callbacks=True)
         return self
 
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> HistogramGPClassifier:
+        """Learn from further examples: the model becomes that of a `fit` on all examples so far.
+
+        What is known is used, so that it takes a fraction of the time. The kernel and the noise are ``kernel_`` and
+        ``noise_``; with ``optimize`` they are searched for again every so often, see `Optimizer`. A failed or
+        interrupted update changes nothing, and other threads may go on predicting meanwhile.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Non-negative features.
+        y : array-like of shape (n_samples,)
+            Labels, also of classes not seen before; the first examples may all have one label.
+        classes : array-like of shape (n_classes,), default=None
+            Classes to know of, whether or not there are examples yet. They need not be given.
+        sample_weight : array-like of shape (n_samples,), default=None
+            The noise of an example is divided by its weight; weight zero leaves it out.
+
+        Returns
+        -------
+        self
+        """
+        with updating(self) as changed:
+            changed._learn_further(X, y, classes, sample_weight)
+        return self
+
+    def relabel(self, ids: Any, y: Any) -> HistogramGPClassifier:
+        """Correct labels: the model becomes that of a `fit` with the new ones.
+
+        A class whose last example goes, goes too.
+
+        Parameters
+        ----------
+        ids : int or array-like of int
+            Which examples, by their numbers in ``ids_``.
+        y : label or array-like of shape (len(ids),)
+            Their labels.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        with updating(self) as changed:
+            changed._relabel(np.atleast_1d(ids), column_or_1d(np.atleast_1d(y)))
+        return self
+
+    @reading
     def decision_function(self, X: Any) -> Array:
         """Posterior means of the latent functions: (n,) for two classes, else (n, n_classes)."""
         means, dtype = self._mean(X)
         return (means[:, 0] if self._has_one_output() else means).astype(dtype, copy=False)
 
+    @reading
     def predict(self, X: Any) -> Array:
         """The class with the largest posterior mean for each row of X, (n,)."""
         return self._labels(self.decision_function(X))
@@ -216,15 +267,19 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         """
         return np.exp(self.predict_log_proba(X))
 
+    @reading
     def predict_log_proba(self, X: Any) -> Array:
         """The logarithms of `predict_proba`."""
         check_is_fitted(self)
         rows = self._test_rows(X)
         solver = self._solver_options()
+        if len(self.classes_) == 1:
+            return np.zeros((rows.n_rows, 1))
         if self.probability == "temperature":
             return log_probabilities(self._mean_of(rows), self._posterior.temperature(solver))
         return np.log(self._posterior_with_training().dirichlet(solver).probabilities(rows, solver))
 
+    @reading
     def novelty(self, X: Any, method: str = "auto") -> Array:
         """How little the training examples tell about each row of X, (n,): 0 all of it, 1 nothing.
 
@@ -244,11 +299,87 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         prior = self._posterior.prior_variance(rows)
         return np.minimum(self._latent_variance(rows, method, options) / np.where(prior > 0, prior, 1.0), 1.0)
 
+    def _begin(self, X: Any, y: Array, classes: Array, sample_weight: Any, with_callbacks: bool) -> None:
+        """Learn from scratch; ``classes`` has at least those of y."""
+        weights = self._weights(X, y, sample_weight)
+        kept = weights > 0
+        if not kept.any():
+            raise ValueError("class_weight and sample_weight together leave no example with a positive weight.")
+        codes = codes_in(classes, y)
+        examples = Examples.none(codes).extended(codes, weights)
+        if not kept.all():
+            X, y = X[kept], y[kept]
+        self._fit(X, y, examples, {"classes_": classes}, with_callbacks)
+
+    def _learn_further(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
+        first = not hasattr(self, "_posterior")
+        X, y = validate_features(self, X, reset=first, y=y)
+        check_classification_targets(y)
+        everything = y if classes is None else merged(np.unique(column_or_1d(classes)), y)
+        if first:
+            self._begin(X, y, np.unique(everything), sample_weight, with_callbacks=False)
+            return
+        self._posterior_with_training()
+        everything = merged(self.classes_, everything)
+        weights = self._weights(X, y, sample_weight)
+        examples = self._examples.with_labels(codes_in(everything, self.classes_)[self._examples.y])
+        examples = examples.extended(codes_in(everything, y), weights)
+        kept = weights > 0
+        self._extend(X if kept.all() else X[kept], examples, {"classes_": everything})
+
+    def _relabel(self, ids: Array, y: Array) -> None:
+        index = self._rows_of(ids)
+        check_consistent_length(index, y)
+        check_classification_targets(y)
+        ignored = self._is_ignored(y)
+        if ignored.any():
+            self._forget(index[ignored])
+            ids, y = ids[~ignored], y[~ignored]
+            index = self._rows_of(ids)
+        if len(index):
+            everything = merged(self.classes_, y)
+            codes = codes_in(everything, self.classes_)[self._examples.y]
+            codes[index] = codes_in(everything, y)
+            examples, outputs = self._still_there(self._examples.with_labels(codes), everything)
+            self._correct(examples, outputs, len(index))
+
+    def _outputs(self, examples: Examples) -> tuple[Examples, dict[str, Any]]:
+        return self._still_there(examples, self.classes_)
+
+    def _still_there(self, examples: Examples, classes: Array) -> tuple[Examples, dict[str, Any]]:
+        """Leave classes out that have lost their last example against the present ones."""
+        had = codes_in(classes, self.classes_[np.unique(self._examples.y)])
+        left = np.setdiff1d(np.arange(len(classes)), np.setdiff1d(had, examples.y))
+        return examples.with_labels(np.searchsorted(left, examples.y)), {"classes_": classes[left]}
+
+    def _problem(self, examples: Examples, noise: float, outputs: dict[str, Any]) -> Problem:
+        classes, codes, weights = outputs["classes_"], examples.y, examples.weights
+        if self.class_weight not in (None, "balanced-ovr"):
+            weights = weights * class_weights(self.class_weight, classes, codes, weights)[codes]
+        balanced = self.class_weight == "balanced-ovr"
+        every = balanced_noise(noise, codes, weights, len(classes)) if balanced else Noise(noise / weights)
+        return Problem(one_against_rest(codes, len(classes)), every, outputs)
+
+    def _start(self, alpha: Array, problem: Problem) -> Array:
+        return carried_over(
+            alpha, self.classes_, problem.attributes["classes_"], shared_noise=not problem.noise.is_per_problem
+        )
+
+    def _weights(self, X: Any, y: Array, sample_weight: Any) -> Array:
+        """The weights of examples as they were given, or zero where that of their class is."""
+        return np.where(self._is_ignored(y), 0.0, validate_weights(sample_weight, X))
+
+    def _is_ignored(self, y: Array) -> Array:
+        if not isinstance(self.class_weight, dict):
+            return np.zeros(len(y), bool)
+        return np.isin(y, [label for label, weight in self.class_weight.items() if weight == 0])
+
     def _has_one_output(self) -> bool:
-        return len(self.classes_) == 2
+        return len(self.classes_) <= 2
 
     def _labels(self, targets: Array) -> Array:
-        return self.classes_[codes_of(targets)]
+        codes = codes_of(targets)
+        return self.classes_[codes if len(self.classes_) > 1 else np.zeros_like(codes)]
 
     def _pack(self, writer: Writer) -> dict[str, Any]:
         return {"classes": writer.labels("classes", self.classes_)}
@@ -256,47 +387,18 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     def _unpack(self, reader: Reader, description: dict[str, Any]) -> int:
         self.classes_ = reader.labels("classes", description["classes"])
         n_classes = len(self.classes_)
-        if n_classes < 2 or not np.array_equal(np.unique(self.classes_), self.classes_):
+        if n_classes < 1 or not np.array_equal(np.unique(self.classes_), self.classes_):
             raise ModelFileError("its classes are damaged.")
         return n_classes if n_classes > 2 else 1
 
     def _prepare_to_predict_only(self) -> None:
         self._posterior.temperature(self._solver_options())
 
-    def _pack_targets(self, writer: Writer) -> None:
-        writer.arrays["codes"] = codes_of(self._posterior.targets).astype(np.uint32)
+    def _pack_labels(self, writer: Writer) -> None:
+        writer.arrays["codes"] = self._examples.y.astype(np.uint32)
 
-    def _unpack_targets(self, reader: Reader, n_examples: int) -> Array:
+    def _unpack_labels(self, reader: Reader, n_examples: int) -> tuple[Array, Array]:
         codes = reader.array("codes", np.uint32, (n_examples,))
         if codes.max() >= len(self.classes_):
             raise ModelFileError("an example has a class that does not exist.")
-        return _one_against_rest(codes, len(self.classes_))
-
-    def _noise(self, codes: Array, weights: Array, n_classes: int) -> Noise:
-        sample = self.noise / weights
-        if self.class_weight != "balanced-ovr":
-            return Noise(sample)
-        share = np.bincount(codes, weights, minlength=n_classes) / weights.sum()
-        if n_classes == 2:
-            return Noise(sample * 2 * share[codes])
-        # A side without examples has no noise to speak of; 1 stands for it.
-        positive, negative = (np.where(side > 0, 2 * side, 1.0) for side in (share, 1 - share))
-        return Noise(sample, problem_of=codes, positive=positive, negative=negative)
-
-    def _class_weights(self, classes: Array, y: Array, codes: Array, weights: Array) -> Array:
-        """One weight a class, as scikit-learn defines them; of no effect for classes of zero weight."""
-        present = np.flatnonzero(np.bincount(codes, weights) > 0)
-        kept = weights > 0
-        per_class = np.ones(len(classes))
-        per_class[present] = compute_class_weight(
-            self.class_weight, classes=classes[present], y=y[kept], sample_weight=weights[kept]
-        )
-        if not np.all(np.isfinite(per_class)) or per_class.min() < 0:
-            raise ValueError(f"class_weight must have finite weights >= 0; got {self.class_weight!r}.")
-        return per_class
-
-
-def _one_against_rest(codes: Array, n_classes: int) -> Array:
-    """Targets +1 and -1, (N, M). Two classes make one problem, whose positive side is the second."""
-    problems = np.arange(n_classes) if n_classes > 2 else np.array([1])
-    return np.where(codes[:, None] == problems, 1.0, -1.0)
+        return codes.astype(int), one_against_rest(codes, len(self.classes_))

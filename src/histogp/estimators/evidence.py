@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from histogp._numba.jit import announce_compilation
+from histogp.estimators.state import reading
 from histogp.estimators.validation import number_of_threads
 from histogp.kernels import HistogramIntersection, as_kernel, resolve
 from histogp.posterior.fit import Posterior, fit_posterior
@@ -35,6 +36,7 @@ class EvidenceMixin:
     n_features_in_: int
     _posterior: Any
 
+    @reading
     def log_marginal_likelihood(
         self,
         kernel: Any = None,
@@ -102,8 +104,8 @@ class EvidenceMixin:
     def _posterior_with_training(self) -> Posterior:
         if isinstance(self._posterior, PredictOnly):
             raise ValueError(
-                "This model was saved without its training examples: it predicts, and can be saved again only with "
-                "include_training=False."
+                "This model was saved without its training examples: it predicts, but learns no more, and can be saved "
+                "again only with include_training=False."
             )
         return self._posterior
 

@@ -12,6 +12,7 @@ from histogp import container
 from histogp.container import ModelFileError
 from histogp.estimators import table_file
 from histogp.estimators.encoding import Reader, Writer, integer
+from histogp.estimators.examples import Examples
 from histogp.estimators.validation import number_of_threads
 from histogp.kernels import HistogramIntersection, resolve
 from histogp.operators.grid import GridLayout
@@ -46,6 +47,7 @@ _KEYS = {
     "outputs",
     "prepared",
     "seed",
+    "examples",
     "sha256",
 }
 
@@ -81,6 +83,7 @@ def save(estimator: Any, path: Any, include_training: bool) -> None:
         "outputs": estimator._pack(writer),
         "prepared": table_file.pack(estimator._posterior.tables(), writer, include_training),
         "seed": estimator._posterior.seed,
+        "examples": _pack_examples(estimator, writer) if include_training else None,
     }
     writer.arrays["residual"] = estimator.residual_
     writer.arrays["noise_found"] = np.array([estimator.noise_])
@@ -93,7 +96,6 @@ def save(estimator: Any, path: Any, include_training: bool) -> None:
         writer.texts("feature_names", estimator.feature_names_in_.tolist())
     if include_training:
         writer.arrays |= _training_arrays(estimator._posterior_with_training())
-        estimator._pack_targets(writer)
     else:
         writer.arrays |= _table_arrays(_quantized(estimator))
     container.write(path, document, writer.arrays)
@@ -163,7 +165,8 @@ def _restore(cls: Any, document: dict[str, Any], reader: Reader) -> Any:
     tables = table_file.unpack(document["prepared"], reader, resolved, n_features, estimator.n_examples_)
     seed = integer(document, "seed")
     if includes_training:
-        estimator._install(_read_training(estimator, resolved, reader, pointers, n_problems, tables, seed))
+        targets = _unpack_examples(estimator, reader, document["examples"])
+        estimator._install(_read_training(estimator, resolved, reader, pointers, targets, tables, seed))
     else:
         quantized = _read_table(estimator, resolved, reader, pointers, n_problems)
         estimator._posterior = PredictOnly(quantized, tables, seed)
@@ -210,14 +213,10 @@ def _training_arrays(posterior: Posterior) -> dict[str, Any]:
 
 
 def _read_training(
-    estimator: Any, kernel: Any, reader: Reader, indptr: Array, n_problems: int, tables: Tables, seed: int
+    estimator: Any, kernel: Any, reader: Reader, indptr: Array, targets: Array, tables: Tables, seed: int
 ) -> Posterior:
-    n_rows = estimator.n_examples_
-    # First, again, what is as long as it says.
+    n_rows, n_problems = targets.shape
     alpha = reader.array("alpha", np.float64, (n_rows, n_problems))
-    if not 1 <= n_rows < 2**32:
-        raise ModelFileError("its number of examples is damaged.")
-    targets = estimator._unpack_targets(reader, n_rows)
     data = SortedColumns.checked(
         indptr,
         reader.array("data.row_of", np.uint32, (None,)),
@@ -233,6 +232,32 @@ def _read_training(
         noise = Noise(noise.sample, targets.argmax(axis=1), positive, negative)
     operator = SortedOperator(data, kernel, number_of_threads(estimator.n_jobs))
     return Posterior(operator, noise, alpha, targets, float(estimator.residual_.max()), seed, tables)
+
+
+def _pack_examples(estimator: Any, writer: Writer) -> dict[str, int]:
+    estimator._posterior_with_training()
+    examples: Examples = estimator._examples
+    writer.arrays |= {"ids": examples.ids, "weights": examples.weights}
+    estimator._pack_labels(writer)
+    n_changed, n_searched = estimator._since_search
+    return {"n_given": examples.n_given, "n_changed": n_changed, "n_searched": n_searched}
+
+
+def _unpack_examples(estimator: Any, reader: Reader, description: Any) -> Array:
+    """Set the examples; returns the targets (N, M)."""
+    n_rows = estimator.n_examples_
+    # First, again, what is as long as it says.
+    ids = reader.array("ids", np.int64, (n_rows,), lowest=0)
+    weights = reader.array("weights", np.float64, (n_rows,), lowest=_SMALLEST)
+    if not 1 <= n_rows < 2**32:
+        raise ModelFileError("its number of examples is damaged.")
+    n_given = integer(description, "n_given", n_rows)
+    if np.any(ids[1:] <= ids[:-1]) or ids[-1] >= n_given:
+        raise ModelFileError("the numbers of its examples are damaged.")
+    y, targets = estimator._unpack_labels(reader, n_rows)
+    estimator._know(Examples(ids, y, weights, n_given))
+    estimator._since_search = (integer(description, "n_changed"), integer(description, "n_searched"))
+    return targets
 
 
 def _table_arrays(quantized: QuantizedMean) -> dict[str, Any]:

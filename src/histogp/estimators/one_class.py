@@ -13,6 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from histogp.estimators.base import HistogramGP
 from histogp.estimators.encoding import Reader, Writer
+from histogp.estimators.examples import Examples
+from histogp.estimators.learning import Problem
+from histogp.estimators.state import reading, updating
 from histogp.estimators.validation import validate_features, validate_weights
 from histogp.posterior.calibrated import FEWEST
 from histogp.posterior.variance import ESTIMATES, METHODS, TABLES
@@ -73,8 +76,11 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
     noise_ : float
     feature_relevance_ : ndarray of shape (n_features,)
         The share of each feature in the prior variance of the training data.
-    alpha_ : ndarray of shape (n_samples,)
-        Weights of the training examples of positive weight.
+    alpha_ : ndarray of shape (n_examples_,)
+        Weights of the training examples.
+    ids_ : ndarray of shape (n_examples_,)
+        The numbers of the training examples, in the order of ``alpha_``: 0 is the first one that was ever given. They
+        stay the same, and are not used again.
     variance_error_ : float
         The relative error of the variance "calibrated", measured when it is first asked for; see `predict_variance`.
     n_iter_, n_products_, preconditioner_rank_, n_examples_, n_nonzeros_, n_features_in_ : int
@@ -155,33 +161,39 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         self
         """
         with self._all_or_nothing():
-            X = validate_features(self, X, reset=True)
-            weights = validate_weights(sample_weight, X)
-            kept = weights > 0
-            if not kept.all():
-                X, weights = X[kept], weights[kept]
-            if self.contamination == "auto" and self.criterion != "mean" and self.method not in ("auto", *ESTIMATES):
-                raise ValueError(
-                    f'contamination="auto" needs the variance itself, of which method={self.method!r} is only a bound: '
-                    "give a number as contamination, or another method."
-                )
-            self._fit(X, None, weights, Noise(self.noise / weights), np.ones((X.shape[0], 1)), {})
-            self._judged_by = (self.criterion, self.method)
-            self.offset_ = self._offset(X, weights)
+            self._begin(validate_features(self, X, reset=True), sample_weight, with_callbacks=True)
         return self
 
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> HistogramGPOneClass:
+        """Learn from further examples: the model becomes that of a `fit` on all examples so far.
+
+        What is known is used, so that it takes a fraction of the time, but for ``offset_``, which is computed anew. A
+        failed or interrupted update changes nothing, and other threads may go on predicting meanwhile.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Non-negative features.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            The noise of an example is divided by its weight; weight zero leaves it out.
+
+        Returns
+        -------
+        self
+        """
+        with updating(self) as changed:
+            changed._learn_further(X, sample_weight)
+        return self
+
+    @reading
     def score_samples(self, X: Any) -> Array:
         """How much each row of X is like the training examples, (n,): the higher, the more."""
         check_is_fitted(self)
-        rows = self._test_rows(X)
-        means, latent = None, None
-        if self.criterion != "variance":
-            means = self._mean_of(rows)[:, 0]
-        if self.criterion != "mean":
-            method = self._chosen_method()
-            latent = self._latent_variance(rows, method, self._variance_options(method))
-        return self._score(means, latent)
+        return self._score_of(self._test_rows(X))
 
+    @reading
     def decision_function(self, X: Any) -> Array:
         """`score_samples` minus ``offset_``, (n,): negative for outliers."""
         scores = self.score_samples(X)
@@ -189,15 +201,62 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
             raise ValueError("offset_ belongs to the criterion and method of the last fit: fit again after a change.")
         return scores - self.offset_
 
+    @reading
     def predict(self, X: Any) -> Array:
         """1 for rows like the training examples and -1 for others, (n,)."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
-    def _offset(self, X: Any, weights: Array) -> float:
+    def _begin(self, X: Any, sample_weight: Any, with_callbacks: bool) -> None:
+        """Learn from scratch."""
+        weights = validate_weights(sample_weight, X)
+        kept = weights > 0
+        y = np.ones(X.shape[0])
+        self._fit(X if kept.all() else X[kept], None, Examples.none(y).extended(y, weights), {}, with_callbacks)
+
+    def _learn_further(self, X: Any, sample_weight: Any) -> None:
+        first = not hasattr(self, "_posterior")
+        X = validate_features(self, X, reset=first)
+        if first:
+            self._begin(X, sample_weight, with_callbacks=False)
+            return
+        self._posterior_with_training()
+        weights = validate_weights(sample_weight, X)
+        kept = weights > 0
+        self._extend(X if kept.all() else X[kept], self._examples.extended(np.ones(len(weights)), weights), {})
+
+    def _outputs(self, examples: Examples) -> tuple[Examples, dict[str, Any]]:
+        return examples, {}
+
+    def _problem(self, examples: Examples, noise: float, outputs: dict[str, Any]) -> Problem:
+        if self.contamination == "auto" and self.criterion != "mean" and self.method not in ("auto", *ESTIMATES):
+            raise ValueError(
+                f'contamination="auto" needs the variance itself, of which method={self.method!r} is only a bound: '
+                "give a number as contamination, or another method."
+            )
+        return Problem(examples.y[:, None], Noise(noise / examples.weights), outputs)
+
+    def _start(self, alpha: Array, problem: Problem) -> Array:
+        return alpha
+
+    def _adopt(self, *state: Any) -> None:
+        super()._adopt(*state)
+        self._judged_by = (self.criterion, self.method)
+        self.offset_ = self._offset(self._examples.weights)
+
+    def _offset(self, weights: Array) -> float:
         if self.contamination != "auto":
-            return _quantile(self.score_samples(X), weights, self.contamination)
+            return _quantile(self._score_of(self._posterior.operator.training_rows()), weights, self.contamination)
         index, means, latent = self._posterior.leave_one_out(self._solver_options())
         return _quantile(self._score(means[:, 0], latent[:, 0]), weights[index], REJECTED)
+
+    def _score_of(self, rows: Rows) -> Array:
+        means, latent = None, None
+        if self.criterion != "variance":
+            means = self._mean_of(rows)[:, 0]
+        if self.criterion != "mean":
+            method = self._chosen_method()
+            latent = self._latent_variance(rows, method, self._variance_options(method))
+        return self._score(means, latent)
 
     def _score(self, means: Any, latent: Any) -> Array:
         if self.criterion == "mean":
@@ -234,11 +293,11 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
     def _chosen_method(self) -> Any:
         return self._quick_method() if self.method == "auto" else self.method
 
-    def _pack_targets(self, writer: Writer) -> None:
+    def _pack_labels(self, writer: Writer) -> None:
         pass
 
-    def _unpack_targets(self, reader: Reader, n_examples: int) -> Array:
-        return np.ones((n_examples, 1))
+    def _unpack_labels(self, reader: Reader, n_examples: int) -> tuple[Array, Array]:
+        return np.ones(n_examples), np.ones((n_examples, 1))
 
 
 def _quantile(values: Array, weights: Array, part: float) -> float:

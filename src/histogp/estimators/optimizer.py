@@ -56,6 +56,10 @@ class Optimizer(BaseEstimator):
         Random probes of the method "gradient".
     max_steps : int, default=200
         Evaluations at each stage.
+    reoptimize_every : int, float or None, default=0.5
+        When `partial_fit`, `forget` and `relabel` search again, from the hyperparameters found before: after so many
+        examples that have come, gone or changed; a float is a part of the examples that the last search has seen. None
+        is never.
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
@@ -67,6 +71,11 @@ class Optimizer(BaseEstimator):
         "prior_width": [None, Interval(Real, 0, None, closed="neither")],
         "n_probes": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],
         "max_steps": [Interval(Integral, 1, None, closed="left")],
+        "reoptimize_every": [
+            None,
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0, None, closed="neither"),
+        ],
     }
 
     def __init__(
@@ -80,6 +89,7 @@ class Optimizer(BaseEstimator):
         prior_width: float | None = 1.0,
         n_probes: Any = "auto",
         max_steps: int = 200,
+        reoptimize_every: Any = 0.5,
     ):
         self.method = method
         self.parameters = parameters
@@ -89,6 +99,7 @@ class Optimizer(BaseEstimator):
         self.prior_width = prior_width
         self.n_probes = n_probes
         self.max_steps = max_steps
+        self.reoptimize_every = reoptimize_every
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +124,16 @@ class Tuned:
         }
 
 
+def search_is_due(optimizer: str | Optimizer | None, n_changed: int, n_searched: int) -> bool:
+    """Whether to search again after ``n_changed`` changes since a search that saw ``n_searched`` examples."""
+    if optimizer is None:
+        return False
+    every = (Optimizer(optimizer) if isinstance(optimizer, str) else optimizer).reoptimize_every
+    if every is None:
+        return False
+    return n_changed >= (every if isinstance(every, Integral) else every * n_searched)
+
+
 def tune(
     optimizer: str | Optimizer | None,
     kernel: HistogramIntersection,
@@ -121,8 +142,12 @@ def tune(
     solver: SolverOptions,
     rng: np.random.Generator,
     report: Callable[[Row], bool],
+    warm: bool = False,
 ) -> Tuned:
-    """Search for better hyperparameters than those given, or keep them for ``optimizer=None``."""
+    """Search for better hyperparameters than those given, or keep them for ``optimizer=None``.
+
+    ``warm`` says that those given were found before, on similar data.
+    """
     if optimizer is None:
         if is_ard(kernel):
             raise ValueError(
@@ -150,6 +175,7 @@ def tune(
         sparsity=optimizer.sparsity,
         prior_width=optimizer.prior_width,
         n_probes=None if optimizer.n_probes == "auto" else optimizer.n_probes,
+        warm=warm,
     )
     found = optimise(data, space, options, rng, report)
     if found.interrupted:
@@ -157,14 +183,14 @@ def tune(
             f"The search for hyperparameters was interrupted after {len(found.path)} evaluations; the best of them "
             "counts.",
             ConvergenceWarning,
-            stacklevel=6,
+            stacklevel=7,
         )
     elif not found.converged:
         warnings.warn(
             f"The search for hyperparameters ended after max_steps={optimizer.max_steps} evaluations; more may find "
             "better ones.",
             ConvergenceWarning,
-            stacklevel=6,
+            stacklevel=7,
         )
     factor = space.noise_factor(found.theta)
     return Tuned(

@@ -8,11 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.callback import with_callbacks
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from histogp.container import ModelFileError
 from histogp.estimators.base import HistogramGP
 from histogp.estimators.encoding import Reader, Writer
+from histogp.estimators.examples import Examples
+from histogp.estimators.learning import Problem
+from histogp.estimators.state import reading, updating
 from histogp.estimators.validation import validate_features, validate_weights
 from histogp.solvers.noise import Noise
 from histogp.storage import Array
@@ -76,8 +80,11 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         sample), n_products and the hyperparameters, or n_weights that are not negligible. Only with ``optimize``.
     feature_relevance_ : ndarray of shape (n_features,)
         The share of each feature in the prior variance of the training data.
-    alpha_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        Weights of the training examples of positive weight.
+    alpha_ : ndarray of shape (n_examples_,) or (n_examples_, n_outputs)
+        Weights of the training examples.
+    ids_ : ndarray of shape (n_examples_,)
+        The numbers of the training examples, in the order of ``alpha_``: 0 is the first one that was ever given. They
+        stay the same, and are not used again.
     n_iter_ : int
         Iterations; 1 for the dense solver.
     residual_ : ndarray of shape (n_outputs,)
@@ -169,20 +176,54 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         """
         with self._all_or_nothing():
             X, y = validate_features(self, X, reset=True, y=y, multi_output=True, y_numeric=True)
-            weights = validate_weights(sample_weight, X)
-            kept = weights > 0
-            if not kept.all():
-                X, y, weights = X[kept], y[kept], weights[kept]
-            # Only float32 data with float32 targets give float32 predictions.
-            single = np.result_type(y.dtype, np.float32) == np.float32
-            y = np.asarray(y, np.float64)
-            shift, scale = self._normalisation(y, weights)
-            targets = ((y - shift) / scale).reshape(len(y), -1)
-            attributes = {"_shift": shift, "_scale": scale, "_single_output": y.ndim == 1}
-            attributes["_target_dtype"] = np.dtype(np.float32 if single else np.float64)
-            self._fit(X, y, weights, Noise(self.noise / weights), targets, attributes)
+            self._begin(X, y, sample_weight, with_callbacks=True)
         return self
 
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> HistogramGPRegressor:
+        """Learn from further examples: the model becomes that of a `fit` on all examples so far.
+
+        What is known is used, so that it takes a fraction of the time. The kernel and the noise are ``kernel_`` and
+        ``noise_``; with ``optimize`` they are searched for again every so often, see `Optimizer`. A failed or
+        interrupted update changes nothing, and other threads may go on predicting meanwhile.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Non-negative features.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Real targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            The noise of an example is divided by its weight; weight zero leaves it out.
+
+        Returns
+        -------
+        self
+        """
+        with updating(self) as changed:
+            changed._learn_further(X, y, sample_weight)
+        return self
+
+    def relabel(self, ids: Any, y: Any) -> HistogramGPRegressor:
+        """Correct targets: the model becomes that of a `fit` with the new ones.
+
+        Parameters
+        ----------
+        ids : int or array-like of int
+            Which examples, by their numbers in ``ids_``.
+        y : float or array-like of shape (len(ids),) or (len(ids), n_outputs)
+            Their targets.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        with updating(self) as changed:
+            changed._relabel(changed._rows_of(ids), y)
+        return self
+
+    @reading
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """Posterior means for each row of X, and how sure they are.
 
@@ -216,6 +257,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
             return mean, self._covariance(X, include_noise=True).astype(dtype, copy=False)
         return mean
 
+    @reading
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, include_noise: bool = True) -> Array:
         """Draw targets from the posterior, jointly for all rows of X.
 
@@ -243,6 +285,60 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         normals = check_random_state(random_state).standard_normal((len(mean), int(np.prod(shape[1:]))))
         deviations = (root @ normals).reshape(shape)
         return mean[..., None] + deviations * np.asarray(self._scale)[..., None]
+
+    def _begin(self, X: Any, y: Array, sample_weight: Any, with_callbacks: bool) -> None:
+        """Learn from scratch."""
+        weights = validate_weights(sample_weight, X)
+        outputs = {"_single_output": y.ndim == 1, "_target_dtype": _precision(y)}
+        y = np.asarray(y, np.float64)
+        examples = Examples.none(y).extended(y, weights)
+        kept = weights > 0
+        if not kept.all():
+            X, y = X[kept], y[kept]
+        self._fit(X, y, examples, outputs, with_callbacks)
+
+    def _learn_further(self, X: Any, y: Any, sample_weight: Any) -> None:
+        first = not hasattr(self, "_posterior")
+        X, y = validate_features(self, X, reset=first, y=y, multi_output=True, y_numeric=True)
+        if first:
+            self._begin(X, y, sample_weight, with_callbacks=False)
+            return
+        self._posterior_with_training()
+        self._check_outputs(y)
+        weights = validate_weights(sample_weight, X)
+        outputs = {
+            **self._outputs(self._examples)[1],
+            "_target_dtype": np.result_type(self._target_dtype, _precision(y)),
+        }
+        kept = weights > 0
+        self._extend(X if kept.all() else X[kept], self._examples.extended(np.asarray(y, np.float64), weights), outputs)
+
+    def _relabel(self, index: Array, y: Any) -> None:
+        single_row = np.ndim(y) < self._examples.y.ndim
+        y = check_array(np.asarray(y)[None] if single_row else y, ensure_2d=False, dtype=np.float64)
+        check_consistent_length(index, y)
+        self._check_outputs(y)
+        corrected = self._examples.y.copy()
+        corrected[index] = y
+        examples, outputs = self._outputs(self._examples.with_labels(corrected))
+        self._correct(examples, outputs, len(index))
+
+    def _check_outputs(self, y: Array) -> None:
+        if y.shape[1:] != self._examples.y.shape[1:]:
+            expected = ", ".join(map(str, ("n", *self._examples.y.shape[1:])))
+            raise ValueError(f"y has the shape {y.shape}, but the model has learned targets of the shape ({expected}).")
+
+    def _outputs(self, examples: Examples) -> tuple[Examples, dict[str, Any]]:
+        return examples, {"_single_output": self._single_output, "_target_dtype": self._target_dtype}
+
+    def _problem(self, examples: Examples, noise: float, outputs: dict[str, Any]) -> Problem:
+        y = examples.y
+        shift, scale = self._normalisation(y, examples.weights)
+        targets = _normalised(y, shift, scale)
+        return Problem(targets, Noise(noise / examples.weights), {**outputs, "_shift": shift, "_scale": scale})
+
+    def _start(self, alpha: Array, problem: Problem) -> Array:
+        return alpha * np.reshape(self._scale / problem.attributes["_scale"], -1)
 
     def _covariance(self, X: Any, include_noise: bool) -> Array:
         covariance = self._latent_covariance(X)
@@ -275,11 +371,12 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         self._shift, self._scale = (a.reshape(()) if self._single_output else a for a in (shift, scale))
         return len(shift)
 
-    def _pack_targets(self, writer: Writer) -> None:
-        writer.arrays["targets"] = self._posterior.targets
+    def _pack_labels(self, writer: Writer) -> None:
+        writer.arrays["targets"] = self._examples.y
 
-    def _unpack_targets(self, reader: Reader, n_examples: int) -> Array:
-        return reader.array("targets", np.float64, (n_examples, self._scale.size))
+    def _unpack_labels(self, reader: Reader, n_examples: int) -> tuple[Array, Array]:
+        y = reader.array("targets", np.float64, (n_examples, *self._scale.shape))
+        return y, _normalised(y, self._shift, self._scale)
 
     def _normalisation(self, y: Array, weights: Array) -> tuple[Array, Array]:
         if not self.normalize_y:
@@ -289,3 +386,12 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         largest = np.where(largest > 0, largest, 1.0)  # the squares of very large targets would overflow
         scale = largest * np.sqrt(np.average(((y - shift) / largest) ** 2, axis=0, weights=weights))
         return shift, np.where(scale > 0, scale, 1.0)
+
+
+def _normalised(y: Array, shift: Array, scale: Array) -> Array:
+    return ((y - shift) / scale).reshape(len(y), -1)
+
+
+def _precision(y: Array) -> np.dtype:
+    """Only float32 data with float32 targets give float32 predictions."""
+    return np.dtype(np.float32 if np.result_type(y.dtype, np.float32) == np.float32 else np.float64)

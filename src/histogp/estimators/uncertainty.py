@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from histogp._numba.jit import announce_compilation
 from histogp.estimators.evidence import EvidenceMixin
+from histogp.estimators.state import reading
 from histogp.estimators.validation import number_of_threads, validate_features
 from histogp.posterior.predict_only import PredictOnly
 from histogp.posterior.variance import METHODS, VarianceMethod, VarianceOptions
@@ -25,6 +26,7 @@ class UncertaintyMixin(EvidenceMixin):
     n_bins: int
     _check_prediction: Any
 
+    @reading
     def predict_variance(
         self,
         X: Any,
@@ -94,6 +96,7 @@ class UncertaintyMixin(EvidenceMixin):
         return self._in_units(latent + (self.noise_ if include_noise else 0.0), per_class)
 
     @property
+    @reading
     def variance_error_(self) -> float:
         """The relative error of the variance "calibrated": the root mean square over left-out training rows.
 

@@ -171,8 +171,8 @@ class KernelOperator(ABC):
         """``K(x, x)`` for each test row, (n,)."""
 
     @abstractmethod
-    def cross_matrix(self, rows: Rows) -> Array:
-        """``K(x, x')`` for all pairs of test rows, (n, n)."""
+    def cross_matrix(self, rows: Rows, others: Rows) -> Array:
+        """``K(x, x')`` for test rows x and others x', (n, m)."""
 
     @abstractmethod
     def with_kernel(self, kernel: ResolvedKernel) -> KernelOperator:

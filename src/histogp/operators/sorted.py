@@ -142,10 +142,10 @@ class SortedOperator(KernelOperator):
     def cross_diagonal(self, rows: Rows) -> Array:
         return rows.row_sums(self.kernel.heights(rows))
 
-    def cross_matrix(self, rows: Rows) -> Array:
-        heights = self.kernel.transform_rows(rows)
-        out = np.empty((rows.n_rows, rows.n_rows))
-        for columns, block in intersections(heights, heights, n_threads=self.n_threads):
+    def cross_matrix(self, rows: Rows, others: Rows) -> Array:
+        heights, other_heights = (self.kernel.transform_rows(some) for some in (rows, others))
+        out = np.empty((rows.n_rows, others.n_rows))
+        for columns, block in intersections(heights, other_heights, n_threads=self.n_threads):
             out[:, columns] = block
         return out
 

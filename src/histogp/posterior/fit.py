@@ -19,7 +19,7 @@ from histogp.solvers.cholesky import is_small
 from histogp.solvers.noise import Noise
 from histogp.solvers.options import SolverOptions
 from histogp.solvers.solution import Callback, Solution
-from histogp.solvers.system import solve
+from histogp.solvers.system import System
 from histogp.storage import Array, Rows
 
 Tables = dict[str, tuple[Any, Any]]
@@ -33,6 +33,7 @@ class Posterior:
     targets : (N, M).
     residual : the largest residual of the solution, relative to the largest target of its problem.
     seed : of all random choices that are made later.
+    system : what has solved for alpha, where it is worth keeping for updates; not copied, and in no file.
     tables : what was prepared before, by name, for instance in the life that a file has saved; see `tables`.
     """
 
@@ -45,6 +46,7 @@ class Posterior:
         residual: float,
         seed: int = 0,
         tables: Tables | None = None,
+        system: System | None = None,
     ):
         self.operator = operator
         self.noise = noise
@@ -52,14 +54,15 @@ class Posterior:
         self.targets = targets
         self.residual = residual
         self.seed = seed
-        self.variances = Variances(operator, noise, seed)
+        self.system = system
+        self.variances = Variances(operator, noise, seed, system)
         self._prepared = self.variances.prepared
         for name, (version, value) in (tables or {}).items():
             self._prepared.put(name, value, version)
         self.variances.asked_for_calibrated = "calibrated" in (tables or {})
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in vars(self).items() if name not in ("_prepared", "variances")}
+        state = {name: value for name, value in vars(self).items() if name not in ("_prepared", "variances", "system")}
         return {**state, "tables": self.tables()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -116,6 +119,22 @@ class Posterior:
             "dirichlet", lambda: Dirichlet.build(self.operator, codes, n_classes, weights, solver, self.seed)
         )
 
+    def updated(
+        self,
+        operator: KernelOperator,
+        rows: Rows,
+        noise: Noise,
+        targets: Array,
+        options: SolverOptions,
+        start: Array | None,
+    ) -> tuple[Posterior, Solution]:
+        """Condition on targets of the operator with further ``rows``, perhaps none, after those that are there."""
+        system = None if self.system is None else self.system.using(options).updated(operator, rows, noise)
+        rng = np.random.default_rng(self.seed)
+        return fit_posterior(
+            operator, noise, targets, options, rng, seed=self.seed, start=start, system=system, keep=True
+        )
+
     def variance_shares(self) -> Array:
         """The part that each dimension has in the trace of K, (D,)."""
         traces = self.operator.traces()
@@ -170,8 +189,17 @@ def fit_posterior(
     seed: int = 0,
     start: Array | None = None,
     callback: Callback | None = None,
+    system: System | None = None,
+    keep: bool = False,
 ) -> tuple[Posterior, Solution]:
-    """Condition the process on ``targets`` (N, M)."""
-    solution = solve(operator, noise, targets, options, rng, start=start, callback=callback)
+    """Condition the process on ``targets`` (N, M).
+
+    ``system`` is that of the operator and noise, if it is there already. The posterior keeps it if ``keep`` says that
+    updates will follow; if it is a single dense factor also without.
+    """
+    if system is None:
+        system = System.build(operator, noise, targets.shape[1], options, rng)
+    solution = system.solve(targets, options.tol, start=start, callback=callback, verify=True)
     residual = float(solution.residuals.max())
-    return Posterior(operator, noise, solution.values, targets, residual, seed), solution
+    kept = system if keep or len(system.factors) == 1 else None
+    return Posterior(operator, noise, solution.values, targets, residual, seed, system=kept), solution

@@ -43,7 +43,7 @@ SPREAD = 2.0
 
 @dataclass(frozen=True)
 class OptimizationOptions:
-    """What users can say; see `histogp.Optimizer`."""
+    """What users can say; see `histogp.Optimizer`. A search that is ``warm`` starts close to where it will end."""
 
     method: Method
     solver: SolverOptions
@@ -53,6 +53,7 @@ class OptimizationOptions:
     sparsity: float = 0.5
     prior_width: float | None = 1.0
     n_probes: int | None = None
+    warm: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +174,9 @@ class _Search:
 
     def search_few(self, space: Space, start: Array) -> Array:
         coordinates = Coordinates(space, self.sample.operator, self.priors.mean_square)
-        begin = self.priors.sensible(coordinates, coordinates.from_theta(start))
+        begin = coordinates.from_theta(start)
+        if not self.options.warm:
+            begin = self.priors.sensible(coordinates, begin)
         if self.options.method == "bound":
             x = self.simplex(coordinates, begin)
         elif "weights" in coordinates.names:
@@ -234,11 +237,13 @@ class _Search:
 
     def ascend_levels(self, coordinates: Coordinates, start: Array) -> Array:
         """Exactly on a small sample, then with more examples and at last all, each time from what was found before."""
-        objective: Objective = self.objective if isinstance(self.objective, Exact) else Exact(self.sample)
+        in_one_step = self.options.warm or isinstance(self.objective, Exact)
+        objective: Objective = self.objective if in_one_step else Exact(self.sample)
         size = objective.data.operator.n_rows
         hessian = np.diag(self.stiffness(coordinates, size))
+        starts = [start] if self.options.warm else self.starts(coordinates, start)
         found = min(
-            (self.newton(objective, coordinates, begin, hessian) for begin in self.starts(coordinates, start)),
+            (self.newton(objective, coordinates, begin, hessian) for begin in starts),
             key=lambda minimum: minimum.value,
         )
         while size < self.n_examples:

@@ -52,7 +52,7 @@ def covariance(system: System, rows: Rows, tol: float) -> Array:
         values[:, some], remainder[:, some] = _solve(system, columns, prior[some], tol, np.zeros(columns.shape[1], int))
     # As above, to second order in the remainders, and symmetric.
     explained = kernel.T @ values + values.T @ remainder
-    out = system.operator.cross_matrix(rows) - (explained + explained.T) / 2
+    out = system.operator.cross_matrix(rows, rows) - (explained + explained.T) / 2
     np.fill_diagonal(out, np.clip(out.diagonal(), 0.0, None))
     return out
 

@@ -48,12 +48,14 @@ class Variances:
     matrix bounds those of all problems.
     """
 
-    def __init__(self, operator: KernelOperator, noise: Noise, seed: int):
+    def __init__(self, operator: KernelOperator, noise: Noise, seed: int, system: System | None = None):
         self.operator = operator
         self.noise = noise
         self.shared = noise.diagonals().max(axis=1)
         self.seed = seed
         self.prepared = Lazy()
+        if system is not None and system.factors and not noise.is_per_problem:
+            self.prepared.put(f"system-{system.options.solver}", system, MOST_SIDES)
         self.asked_for_calibrated = False
 
     def latent(self, rows: Rows, method: VarianceMethod, options: VarianceOptions, solver: SolverOptions) -> Array:

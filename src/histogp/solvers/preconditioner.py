@@ -15,7 +15,7 @@ from scipy.linalg import cho_factor, cho_solve
 from histogp.operators.base import KernelOperator
 from histogp.solvers.blas import over_rows, single_threaded_blas
 from histogp.solvers.noise import Noise
-from histogp.storage import Array
+from histogp.storage import Array, Rows
 
 FIRST_BLOCK = 32
 BLOCK = 128
@@ -37,6 +37,7 @@ class PivotedCholesky:
         self.max_rank = min(max_rank, operator.n_rows)
         self.blocks: list[Array] = []
         self.squared_norms = np.empty(0)
+        self._pivot_rows: list[Rows] | None = None
         self._recipes: list[tuple[Array, Array]] = []  # of each block: its pivots, and what makes their columns one
         self._operator = operator
         self._rng = rng
@@ -89,14 +90,15 @@ class PivotedCholesky:
         self.squared_norms = np.append(self.squared_norms, squared_norms)
         self._recipes.append((pivots, unmix))
 
-    def extended(self, operator: KernelOperator) -> PivotedCholesky:
-        """The factor of a matrix with further rows after the present ones, whose columns follow from the pivots."""
+    def extended(self, operator: KernelOperator, rows: Rows) -> PivotedCholesky:
+        """The factor of the operator with further rows after the present ones: theirs follow from the pivots."""
         n_old = len(self._remaining)
-        at_rows = operator.columns(np.arange(n_old, operator.n_rows), "single")
-        at_rows *= operator.scale / self.scale
+        if self._pivot_rows is None:
+            everything = self._operator.training_rows()
+            self._pivot_rows = [everything.take(pivots) for pivots, _ in self._recipes]
         more: list[Array] = []
-        for pivots, unmix in self._recipes:
-            some = at_rows[pivots].T
+        for (pivots, unmix), pivot_rows in zip(self._recipes, self._pivot_rows, strict=True):
+            some = operator.cross_matrix(rows, pivot_rows) / self.scale
             for block, done in zip(self.blocks, more, strict=False):
                 some -= done @ block[pivots].T
             more.append((some @ unmix).astype(self.blocks[len(more)].dtype))
@@ -159,15 +161,15 @@ class Preconditioner:
             out += block @ of_factor[begin:end]
         return np.sqrt(self._scale) * out
 
-    def updated(self, operator: KernelOperator, noise: Noise, same_noise: bool) -> Preconditioner:
-        """For the same rows, perhaps with further ones after them, and perhaps another noise, too."""
+    def updated(self, operator: KernelOperator, rows: Rows, noise: Noise, same_noise: bool) -> Preconditioner:
+        """For the operator with further rows after the present ones, perhaps none, and perhaps another noise, too."""
         n_old = len(self._diagonals)
-        factor = self._factor if operator.n_rows == n_old else self._factor.extended(operator)
+        factor = self._factor.extended(operator, rows) if rows.n_rows else self._factor
         with single_threaded_blas():
             if not same_noise or noise.is_per_problem:
                 return Preconditioner(factor, noise, self._n_threads)
-            rows = np.arange(n_old, operator.n_rows)
-            more = gram(factor.blocks, rows, noise.sample / factor.scale, self._n_threads)
+            new = np.arange(n_old, operator.n_rows)
+            more = gram(factor.blocks, new, noise.sample / factor.scale, self._n_threads)
             return Preconditioner(factor, noise, self._n_threads, [self._inner[0] + more])
 
     def _project(self, vectors: Array) -> Array:

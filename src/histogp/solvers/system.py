@@ -14,7 +14,7 @@ from histogp.solvers.options import SolverOptions
 from histogp.solvers.preconditioner import Preconditioner
 from histogp.solvers.rank import make_preconditioner
 from histogp.solvers.solution import Callback, Solution, relative
-from histogp.storage import Array
+from histogp.storage import Array, Rows
 
 # A preconditioner serves until there are so many times more rows than when it was made.
 GROWTH = 1.5
@@ -111,8 +111,8 @@ class System:
             values, remainder, reached, n_iterations=1, n_products=n_sides, converged=bool(np.all(reached <= tol))
         )
 
-    def updated(self, operator: KernelOperator, noise: Noise) -> System | None:
-        """For the same rows, perhaps with further ones after them, and perhaps another noise.
+    def updated(self, operator: KernelOperator, rows: Rows, noise: Noise) -> System | None:
+        """For the operator with further ``rows`` after the present ones, perhaps none, and perhaps another noise.
 
         None if there is nothing to gain against a new one.
         """
@@ -124,7 +124,7 @@ class System:
         if self.factors:
             if not same_noise:
                 return None
-            if n == n_old:
+            if rows.n_rows == 0:
                 return changed
             columns = operator.columns(np.arange(n_old, n))
             diagonals = noise.diagonals()[n_old:].T
@@ -136,7 +136,7 @@ class System:
         if n > GROWTH * self.made_for:
             return None
         if self.preconditioner is not None:
-            changed = replace(changed, preconditioner=self.preconditioner.updated(operator, noise, same_noise))
+            changed = replace(changed, preconditioner=self.preconditioner.updated(operator, rows, noise, same_noise))
         return changed
 
 

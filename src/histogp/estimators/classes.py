@@ -1,0 +1,78 @@
+"""Classes as they come and go, and the one-against-rest problems that they make."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import compute_class_weight
+
+from histogp.solvers.noise import Noise
+from histogp.storage import Array
+
+
+def one_against_rest(codes: Array, n_classes: int) -> Array:
+    """Targets +1 and -1, (N, M). Up to two classes make one problem, whose positive side is the second."""
+    problems = np.arange(n_classes) if n_classes > 2 else np.array([1])
+    return np.where(codes[:, None] == problems, 1.0, -1.0)
+
+
+def merged(known: Array, more: Array) -> Array:
+    """All classes, sorted; ``more`` may have some of them several times."""
+    more = np.unique(more)
+    if len(known) and len(more) and _are_texts(known) != _are_texts(more):
+        kinds = ["texts" if _are_texts(labels) else "numbers" for labels in (more, known)]
+        raise ValueError(f"The new labels are {kinds[0]}, but those known are {kinds[1]}.")
+    return np.unique(np.concatenate([known, more])) if len(known) else more
+
+
+def codes_in(classes: Array, labels: Array) -> Array:
+    """The numbers of labels that are among the classes, (n,)."""
+    names, codes = np.unique(labels, return_inverse=True)
+    return np.searchsorted(classes, names)[codes]
+
+
+def carried_over(alpha: Array, before: Array, after: Array, shared_noise: bool) -> Array:
+    """Solutions (N, M) for the classes ``before`` as a guess of those for the classes ``after``.
+
+    The problem of a class that nobody had seen has the targets -1. So have the sums of all others, but for a factor:
+    where they share their matrix, that is the solution.
+    """
+    each = np.hstack([-alpha, alpha])[:, : len(before)] if len(before) <= 2 else alpha
+    missing = np.zeros(len(alpha))
+    if shared_noise and len(before) != 2:
+        missing = each.sum(axis=1) / (len(before) - 2)
+    out = np.repeat(missing[:, None], len(after), axis=1)
+    stay = np.isin(after, before)
+    out[:, stay] = each[:, np.searchsorted(before, after[stay])]
+    if len(after) > 2:
+        return out
+    return out[:, 1:] if len(after) == 2 else -out
+
+
+def class_weights(setting: Any, classes: Array, codes: Array, weights: Array) -> Array:
+    """One weight a class, as scikit-learn defines them for a dict or "balanced"; 1 for classes without examples."""
+    per_class = np.ones(len(classes))
+    if isinstance(setting, dict):
+        per_class[:] = [setting.get(label, 1.0) for label in classes.tolist()]
+    else:
+        present = np.unique(codes)
+        per_class[present] = compute_class_weight(setting, classes=present, y=codes, sample_weight=weights)
+    if not np.all(np.isfinite(per_class)) or per_class.min() < 0:
+        raise ValueError(f"class_weight must have finite weights >= 0; got {setting!r}.")
+    return per_class
+
+
+def balanced_noise(noise: float, codes: Array, weights: Array, n_classes: int) -> Noise:
+    """Label-dependent noise (supplement of gp-hik-eccv2012, section S1)."""
+    sample = noise / weights
+    share = np.bincount(codes, weights, minlength=n_classes) / weights.sum()
+    if n_classes <= 2:
+        return Noise(sample * 2 * share[codes])
+    # A side without examples has no noise to speak of; 1 stands for it.
+    positive, negative = (np.where(side > 0, 2 * side, 1.0) for side in (share, 1 - share))
+    return Noise(sample, problem_of=codes, positive=positive, negative=negative)
+
+
+def _are_texts(labels: Array) -> bool:
+    return labels.dtype.kind in "US" or (labels.dtype == object and all(isinstance(one, str) for one in labels))

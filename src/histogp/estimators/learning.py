@@ -1,0 +1,287 @@
+"""How the estimators learn: from scratch, and from what comes later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.callback import CallbackSupportMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from histogp._numba.jit import announce_compilation
+from histogp.estimators.evidence import described
+from histogp.estimators.examples import Examples
+from histogp.estimators.optimizer import Tuned, search_is_due, tune
+from histogp.estimators.state import updating
+from histogp.estimators.validation import number_of_threads
+from histogp.kernels import HistogramIntersection, as_kernel, is_ard, resolve
+from histogp.operators.base import KernelOperator
+from histogp.operators.build import build_operator
+from histogp.posterior.fit import Posterior, fit_posterior
+from histogp.posterior.objectives import Data
+from histogp.posterior.optimization import Row
+from histogp.solvers.noise import Noise
+from histogp.solvers.solution import Solution
+from histogp.storage import Array, Rows
+
+Attributes = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What examples come to: targets (N, M), their noise, and all attributes that prediction needs."""
+
+    targets: Array
+    noise: Noise
+    attributes: Attributes
+
+
+class Watch:
+    """The callbacks of scikit-learn during a fit, or nothing."""
+
+    def __init__(self, estimator: Any, with_callbacks: bool, **arguments: Any):
+        self._arguments = {"estimator": estimator, **arguments}
+        self._context = None
+        if with_callbacks:
+            n_steps = estimator.max_iter if estimator.optimize is None else None
+            self._context = estimator._init_callback_context(max_subtasks=n_steps)
+            self._context.call_on_fit_task_begin(**self._arguments)
+
+    def step(self, name: str, state: Callable[[], Attributes] | None = None) -> bool:
+        """After a step; ``state`` makes the attributes of the estimator as it is now. True to stop."""
+        if self._context is None:
+            return False
+        task = self._context.subcontext(task_name=name)
+        task.call_on_fit_task_begin(**self._arguments)
+        more = {} if state is None else {"reconstruction_attributes": state}
+        return task.call_on_fit_task_end(**self._arguments, **more)
+
+    def end(self, state: Callable[[], Attributes]) -> None:
+        if self._context is not None:
+            self._context.call_on_fit_task_end(**self._arguments, reconstruction_attributes=state)
+
+
+class LearningMixin(CallbackSupportMixin):
+    """For estimators with a posterior, of which `_problem` and `_start` say what they learn."""
+
+    kernel: Any
+    noise: float
+    optimize: Any
+    tol: float
+    max_iter: int
+    n_jobs: int | None
+    random_state: Any
+    kernel_: HistogramIntersection
+    noise_: float
+    _posterior: Any
+    _examples: Examples
+    _since_search: tuple[int, int]  # examples changed since the last search, and examples that it saw
+    _solver_options: Any
+    _posterior_with_training: Any
+    _install: Any
+    _say: Any
+    _warn_unless_converged: Any
+
+    def forget(self, ids: Any) -> Any:
+        """Take training examples back: the model becomes that of a `fit` without them.
+
+        A class whose last example goes, goes too.
+
+        Parameters
+        ----------
+        ids : int or array-like of int
+            Which, by their numbers in ``ids_``.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        with updating(self) as changed:
+            changed._forget(changed._rows_of(ids))
+        return self
+
+    def _problem(self, examples: Examples, noise: float, outputs: Attributes) -> Problem:
+        """The problem of the examples; ``outputs`` are attributes that say what their ``y`` mean."""
+        raise NotImplementedError
+
+    def _outputs(self, examples: Examples) -> tuple[Examples, Attributes]:
+        """Examples that are left, with ``y`` in the terms of the attributes that say what they mean; and these."""
+        raise NotImplementedError
+
+    def _start(self, alpha: Array, problem: Problem) -> Array:
+        """A guess of the solution from one of the present problem for the same rows, (N, M)."""
+        raise NotImplementedError
+
+    def _fit(self, X: Any, y: Any, examples: Examples, outputs: Attributes, with_callbacks: bool) -> None:
+        """Learn from scratch and set the fitted attributes. X and y have the rows of the examples alone."""
+        announce_compilation()
+        problem = self._problem(examples, self.noise, outputs)
+        watch = Watch(self, with_callbacks, X=X, y=y, metadata={"sample_weight": examples.weights})
+        kernel = as_kernel(self.kernel)
+        operator = build_operator(X, resolve(kernel, X.shape[1]), number_of_threads(self.n_jobs))
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        rng = np.random.default_rng(seed)
+        options = self._solver_options()
+        targets = problem.targets
+        self._say(f"{operator.n_rows} rows, {operator.n_columns} features, {targets.shape[1]} problems sorted")
+
+        def after_evaluation(row: Row) -> bool:
+            self._say(described(row))
+            return watch.step("evaluation")
+
+        data = Data(operator, problem.noise, targets)
+        tuned = tune(self.optimize, kernel, self.noise, data, options, rng, after_evaluation)
+
+        def state(alpha: Array, residual: float) -> Attributes:
+            posterior = Posterior(tuned.operator, tuned.noise, alpha, targets, residual, seed)
+            return {**problem.attributes, "kernel_": tuned.kernel, "_posterior": posterior}
+
+        def after_iteration(iteration: int, residuals: Array, present: Callable[[], Array]) -> bool:
+            self._say(f"iteration {iteration}: residual {residuals.max():.2e} (target {self.tol:g})", level=2)
+            return watch.step("iteration", lambda: state(present(), residuals.max()))
+
+        posterior, solution = fit_posterior(
+            tuned.operator,
+            tuned.noise,
+            targets,
+            options,
+            rng,
+            seed=seed,
+            start=tuned.alpha,
+            callback=after_iteration,
+        )
+        self._adopt(examples, problem, posterior, solution, tuned)
+        self._keep_search(tuned)
+        watch.end(lambda: state(posterior.alpha, posterior.residual))
+
+    def _forget(self, index: Array) -> None:
+        """Go on without these rows; on a copy that is about to take the place of the estimator."""
+        if len(index) == self._examples.n_rows:
+            raise ValueError("These are all training examples; a model without any is one that has not been fitted.")
+        posterior = self._posterior_with_training()
+        examples, outputs = self._outputs(self._examples.without(index))
+        alpha = np.delete(posterior.alpha, index, axis=0)
+        self._go_on(examples, outputs, posterior.operator.remove(index), None, alpha, len(index))
+
+    def _extend(self, X: Any, examples: Examples, outputs: Attributes) -> None:
+        """Go on with the rows of X at the end of the examples."""
+        posterior = self._posterior_with_training()
+        rows = Rows.from_array(X, number_of_threads(self.n_jobs))
+        alpha = np.concatenate([posterior.alpha, np.zeros((rows.n_rows, posterior.alpha.shape[1]))])
+        self._go_on(examples, outputs, posterior.operator.extend(rows), rows, alpha, rows.n_rows)
+
+    def _correct(self, examples: Examples, outputs: Attributes, n_changes: int) -> None:
+        """Go on with the same rows and other labels."""
+        posterior = self._posterior_with_training()
+        none = Rows.from_array(np.empty((0, posterior.operator.n_columns)))
+        self._go_on(examples, outputs, posterior.operator, none, posterior.alpha, n_changes)
+
+    def _go_on(
+        self,
+        examples: Examples,
+        outputs: Attributes,
+        operator: KernelOperator,
+        rows: Rows | None,
+        alpha: Array,
+        n_changes: int,
+    ) -> None:
+        """Learn from changed examples, starting from what is known.
+
+        rows : those that the operator has more than before, or None if it has lost some
+        alpha : the present solution, (N, M) with the rows of the examples and the present problems
+        """
+        announce_compilation()
+        options = self._solver_options()
+        problem = self._problem(examples, self.noise_, outputs)
+        start = self._start(alpha, problem)
+        before: Posterior = self._posterior
+        n_changed, n_searched = self._since_search
+        n_changed += n_changes
+        tuned = Tuned(self.kernel_, self.noise_, operator, problem.noise)
+        rng = np.random.default_rng(before.seed)
+        if search_is_due(self.optimize, n_changed, n_searched):
+            tuned = self._search_again(tuned, problem, rng)
+        if tuned.path is not None or rows is None:
+            posterior, solution = fit_posterior(
+                tuned.operator,
+                tuned.noise,
+                problem.targets,
+                options,
+                rng,
+                seed=before.seed,
+                start=start if tuned.alpha is None else tuned.alpha,
+                keep=True,
+            )
+        else:
+            posterior, solution = before.updated(operator, rows, problem.noise, problem.targets, options, start)
+        self._adopt(examples, problem, posterior, solution, tuned)
+        if tuned.path is not None:
+            self._keep_search(tuned)
+        else:
+            self._since_search = (n_changed, n_searched)
+            if hasattr(self, "log_marginal_likelihood_"):  # of other examples
+                self.log_marginal_likelihood_ = self.log_marginal_likelihood_error_ = np.nan
+
+    def _search_again(self, given: Tuned, problem: Problem, rng: np.random.Generator) -> Tuned:
+        """Search for hyperparameters from those that were found before."""
+        kernel = given.kernel
+        operator = given.operator
+        warm = not is_ard(as_kernel(self.kernel))
+        if not warm:  # a weight that has become zero would stay so
+            kernel = clone(kernel).set_params(weights="ard")
+            operator = operator.with_kernel(resolve(kernel, operator.n_columns))
+        data = Data(operator, given.noise, problem.targets)
+
+        def report(row: Row) -> bool:
+            self._say(described(row))
+            return False
+
+        return tune(self.optimize, kernel, given.noise_value, data, self._solver_options(), rng, report, warm=warm)
+
+    def _adopt(
+        self,
+        examples: Examples,
+        problem: Problem,
+        posterior: Posterior,
+        solution: Solution,
+        tuned: Tuned,
+    ) -> None:
+        """Set the fitted attributes."""
+        posterior.operator.release()
+        self._say(f"solved: {solution.n_iterations} iterations, preconditioner rank {solution.rank}")
+        self._warn_unless_converged(solution)
+        self.__dict__.update(problem.attributes)
+        self._know(examples)
+        self.kernel_ = tuned.kernel
+        self.noise_ = tuned.noise_value
+        self._install(posterior)
+        self.feature_relevance_ = posterior.variance_shares()
+        self.n_examples_ = posterior.operator.n_rows
+        self.n_nonzeros_ = posterior.operator.product_cost
+        self.n_iter_ = solution.n_iterations
+        self.residual_ = solution.residuals
+        self.n_products_ = solution.n_products
+        self.preconditioner_rank_ = solution.rank
+
+    def _keep_search(self, tuned: Tuned) -> None:
+        """Set the attributes that only a search has, and remove those of an earlier one."""
+        self._since_search = (0, self._examples.n_rows)
+        for name, value in tuned.attributes().items():
+            if value is None:
+                self.__dict__.pop(name, None)
+            else:
+                setattr(self, name, value)
+
+    def _know(self, examples: Examples) -> None:
+        self._examples = examples
+        self.ids_ = examples.ids.view()
+        self.ids_.flags.writeable = False
+
+    def _rows_of(self, ids: Any) -> Array:
+        self._posterior_with_training()
+        return self._examples.rows_of(ids)
