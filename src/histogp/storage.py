@@ -20,6 +20,8 @@ from histogp._numba import layout
 Array = np.ndarray
 
 SHORT_COLUMN = 4096
+# With fewer non-zeros in each column all columns are sorted together.
+FEW_IN_COLUMN = 16
 # Non-zeros handled between two looks for an interrupt; the slowest leaf spends about 50 ns on one.
 SLICE_NONZEROS = 2_000_000
 
@@ -201,6 +203,10 @@ class SortedColumns(_Compressed):
     def _sort(self, n_threads: int) -> SortedColumns:
         """Sort in place: only for arrays that nobody else has seen yet."""
         indptr, row_of, values = self.indptr, self.row_of, self.values
+        if len(values) < FEW_IN_COLUMN * self.n_columns:
+            order = np.lexsort((values, self.expand(np.arange(self.n_columns))))
+            row_of[:], values[:] = row_of[order], values[order]
+            return self
 
         def sort(first: int, last: int) -> None:
             for column in first + np.flatnonzero(self.counts[first:last] > 1):

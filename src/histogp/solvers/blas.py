@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -23,6 +23,8 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+# Operations from which on threads of BLAS save more than they cost.
+WORTH_THREADS = 1e9
 _lock = threading.Lock()
 _users = 0
 _limit: Any = None
@@ -46,6 +48,11 @@ def single_threaded_blas() -> Iterator[None]:
             _users -= 1
             if _users == 0:
                 _limit.restore_original_limits()
+
+
+def suited_blas(n_operations: float) -> AbstractContextManager[None]:
+    """One thread of BLAS for work that is not worth more."""
+    return single_threaded_blas() if n_operations < WORTH_THREADS else nullcontext()
 
 
 def over_rows(work: Callable[[slice], Any], n_rows: int, n_threads: int, rows_per_slice: int = 8192) -> None:

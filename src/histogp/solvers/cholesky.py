@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, lapack
 
 from histogp.storage import Array
 
@@ -47,7 +47,7 @@ class Factor:
         out = self._half_solved(sides)
         for left, triangle in reversed(self.panels):
             before, own = slice(0, left.shape[1]), slice(left.shape[1], left.shape[1] + len(triangle))
-            out[own] = solve_triangular(triangle, out[own], lower=True, trans=1, check_finite=False)
+            out[own] = lapack.dtrtrs(triangle, out[own], lower=1, trans=1)[0]
             out[before] -= left.T @ out[own]
         return out
 
@@ -63,7 +63,7 @@ class Factor:
         out = np.array(sides)
         for left, triangle in self.panels:
             before, own = slice(0, left.shape[1]), slice(left.shape[1], left.shape[1] + len(triangle))
-            out[own] = solve_triangular(triangle, out[own] - left @ out[before], lower=True, check_finite=False)
+            out[own] = lapack.dtrtrs(triangle, out[own] - left @ out[before], lower=1)[0]
         return out
 
 

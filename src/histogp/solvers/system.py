@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from histogp.operators.base import KernelOperator
+from histogp.solvers.blas import suited_blas
 from histogp.solvers.cg import solve_cg
 from histogp.solvers.cholesky import Factor, is_small
 from histogp.solvers.noise import Noise
@@ -98,9 +99,10 @@ class System:
         elif problems is None:
             problems = np.arange(n_sides)
         values = np.empty_like(right_hand_sides)
-        for problem in np.unique(problems):
-            own = problems == problem
-            values[:, own] = self.factors[problem].solve(right_hand_sides[:, own])
+        with suited_blas(2.0 * right_hand_sides.size * len(right_hand_sides)):
+            for problem in np.unique(problems):
+                own = problems == problem
+                values[:, own] = self.factors[problem].solve(right_hand_sides[:, own])
         remainder = np.zeros_like(values)
         if verify:
             diagonals = self.noise.diagonals()[:, problems]
@@ -128,10 +130,11 @@ class System:
                 return changed
             columns = operator.columns(np.arange(n_old, n))
             diagonals = noise.diagonals()[n_old:].T
-            factors = [
-                factor.extended(columns[:n_old], columns[n_old:], diagonal)
-                for factor, diagonal in zip(self.factors, diagonals, strict=True)
-            ]
+            with suited_blas(float(columns.size) * n_old):
+                factors = [
+                    factor.extended(columns[:n_old], columns[n_old:], diagonal)
+                    for factor, diagonal in zip(self.factors, diagonals, strict=True)
+                ]
             return replace(changed, factors=tuple(factors))
         if n > GROWTH * self.made_for:
             return None
