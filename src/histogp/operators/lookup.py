@@ -25,7 +25,14 @@ class LookupTable:
     height_of : function from test `Rows` to the heights of their non-zeros (nnz,)
     """
 
-    def __init__(self, data: SortedColumns, heights: Array, alpha: Array, height_of: Callable[[Rows], Array]):
+    def __init__(
+        self,
+        data: SortedColumns,
+        heights: Array,
+        alpha: Array,
+        height_of: Callable[[Rows], Array],
+        n_threads: int = 1,
+    ):
         self._data = data
         self._heights = heights
         self._alpha = plain(alpha, np.float64)
@@ -36,7 +43,7 @@ class LookupTable:
             lambda first, last: lookup.fill_blocks(
                 data.indptr, data.row_of, heights, self._alpha, STRIDE, self._starts, first, last, self._blocks
             ),
-            data.parts(1, work_per_nonzero=1 + alpha.shape[1] // 16),
+            data.parts(n_threads, work_per_nonzero=1 + alpha.shape[1] // 16),
         )
 
     def evaluate(self, rows: Rows, n_threads: int = 1) -> Array:

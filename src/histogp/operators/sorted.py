@@ -199,7 +199,7 @@ class SortedOperator(KernelOperator):
         return SortedOperator(self.data.remove(rows), self.kernel, self.n_threads)
 
     def table(self, alpha: Array) -> LookupTable:
-        return LookupTable(self.data, self.heights, alpha, self.kernel.heights)
+        return LookupTable(self.data, self.heights, alpha, self.kernel.heights, self.n_threads)
 
     def grid_table(self, alpha: Array, grid: Grid) -> QuantizedTable:
         return QuantizedTable.build(self.data, self.heights, alpha, self.kernel, grid, self.n_threads)
@@ -207,7 +207,8 @@ class SortedOperator(KernelOperator):
     def norm_table(self) -> LookupTable:
         # min(h, x)^2 = min(h^2, x^2): the table of the squared heights, all coefficients one.
         ones = np.ones((self.n_rows, 1))
-        return LookupTable(self.data, self.heights**2, ones, lambda rows: self.kernel.heights(rows) ** 2)
+        squared = self.heights**2
+        return LookupTable(self.data, squared, ones, lambda rows: self.kernel.heights(rows) ** 2, self.n_threads)
 
     def lower_table(self, n_bins: int, ceiling: float) -> LowerTable:
         top = last_of_each_column(self.data, self.heights)
