@@ -17,6 +17,7 @@ LAYERS = [
     ["solvers"],
     ["posterior"],
     ["datasets", "estimators"],
+    ["active"],
     ["plotting", "reports"],
     ["cli"],
 ]

@@ -63,6 +63,12 @@ def class_weights(setting: Any, classes: Array, codes: Array, weights: Array) ->
     return per_class
 
 
+def is_ignored(setting: Any, labels: Array) -> Array:
+    """Whether the class weight of each label is zero, so that its example is left out."""
+    zeros = [label for label, weight in setting.items() if weight == 0] if isinstance(setting, dict) else []
+    return np.isin(labels, zeros) if zeros else np.zeros(len(labels), bool)
+
+
 def balanced_noise(noise: float, codes: Array, weights: Array, n_classes: int) -> Noise:
     """Label-dependent noise (supplement of gp-hik-eccv2012, section S1)."""
     sample = noise / weights

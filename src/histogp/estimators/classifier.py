@@ -14,7 +14,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from histogp.container import ModelFileError
 from histogp.estimators.base import HistogramGP
-from histogp.estimators.classes import balanced_noise, carried_over, class_weights, codes_in, merged, one_against_rest
+from histogp.estimators.classes import (
+    balanced_noise,
+    carried_over,
+    class_weights,
+    codes_in,
+    is_ignored,
+    merged,
+    one_against_rest,
+)
 from histogp.estimators.encoding import Reader, Writer
 from histogp.estimators.examples import Examples
 from histogp.estimators.learning import Problem
@@ -331,7 +339,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         index = self._rows_of(ids)
         check_consistent_length(index, y)
         check_classification_targets(y)
-        ignored = self._is_ignored(y)
+        ignored = is_ignored(self.class_weight, y)
         if ignored.any():
             self._forget(index[ignored])
             ids, y = ids[~ignored], y[~ignored]
@@ -356,23 +364,17 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         classes, codes, weights = outputs["classes_"], examples.y, examples.weights
         if self.class_weight not in (None, "balanced-ovr"):
             weights = weights * class_weights(self.class_weight, classes, codes, weights)[codes]
-        balanced = self.class_weight == "balanced-ovr"
-        every = balanced_noise(noise, codes, weights, len(classes)) if balanced else Noise(noise / weights)
-        return Problem(one_against_rest(codes, len(classes)), every, outputs)
+        targets = one_against_rest(codes, len(classes))
+        if self.class_weight == "balanced-ovr":
+            return Problem(targets, balanced_noise(noise, codes, weights, len(classes)), outputs)
+        return Problem(targets, Noise(noise / weights), outputs)
 
     def _start(self, alpha: Array, problem: Problem) -> Array:
-        return carried_over(
-            alpha, self.classes_, problem.attributes["classes_"], shared_noise=not problem.noise.is_per_problem
-        )
+        return carried_over(alpha, self.classes_, problem.attributes["classes_"], not problem.noise.is_per_problem)
 
     def _weights(self, X: Any, y: Array, sample_weight: Any) -> Array:
         """The weights of examples as they were given, or zero where that of their class is."""
-        return np.where(self._is_ignored(y), 0.0, validate_weights(sample_weight, X))
-
-    def _is_ignored(self, y: Array) -> Array:
-        if not isinstance(self.class_weight, dict):
-            return np.zeros(len(y), bool)
-        return np.isin(y, [label for label, weight in self.class_weight.items() if weight == 0])
+        return np.where(is_ignored(self.class_weight, y), 0.0, validate_weights(sample_weight, X))
 
     def _has_one_output(self) -> bool:
         return len(self.classes_) <= 2

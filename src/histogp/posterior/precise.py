@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from histogp.operators.base import KernelOperator
 from histogp.solvers.system import System
 from histogp.storage import Array, Rows
 
@@ -33,7 +34,7 @@ def precise_variance(system: System, rows: Rows, tol: float) -> Array:
     n_problems = system.n_problems
     out = np.empty((rows.n_rows, n_problems))
     prior = system.operator.cross_diagonal(rows)[:, None]
-    for some, kernel in _kernel_columns(system, rows, max(1, ROWS // n_problems)):
+    for some, kernel in kernel_columns(system.operator, rows, max(1, ROWS // n_problems)):
         sides = np.repeat(kernel, n_problems, axis=1)
         own_prior = np.repeat(prior[some, 0], n_problems)
         problems = np.tile(np.arange(n_problems), kernel.shape[1])
@@ -47,7 +48,7 @@ def covariance(system: System, rows: Rows, tol: float) -> Array:
     n = rows.n_rows
     kernel, values, remainder = np.empty((3, system.operator.n_rows, n))
     prior = system.operator.cross_diagonal(rows)
-    for some, columns in _kernel_columns(system, rows, ROWS):
+    for some, columns in kernel_columns(system.operator, rows):
         kernel[:, some] = columns
         values[:, some], remainder[:, some] = _solve(system, columns, prior[some], tol, np.zeros(columns.shape[1], int))
     # As above, to second order in the remainders, and symmetric.
@@ -62,12 +63,12 @@ def _explained(kernel: Array, values: Array, remainder: Array) -> Array:
     return np.einsum("ij,ij->j", kernel + remainder, values)
 
 
-def _kernel_columns(system: System, rows: Rows, n_columns: int) -> Iterator[tuple[slice, Array]]:
+def kernel_columns(operator: KernelOperator, rows: Rows, n_columns: int = ROWS) -> Iterator[tuple[slice, Array]]:
     """``k(x)`` of several test rows at a time, (N, <= n_columns)."""
     for begin in range(0, rows.n_rows, n_columns):
         end = min(begin + n_columns, rows.n_rows)
-        columns = np.empty((system.operator.n_rows, end - begin))
-        for some, block in system.operator.cross(rows.block(begin, end)):
+        columns = np.empty((operator.n_rows, end - begin))
+        for some, block in operator.cross(rows.block(begin, end)):
             columns[:, some] = block.T
         yield slice(begin, end), columns
 

@@ -61,7 +61,7 @@ class Variances:
     def latent(self, rows: Rows, method: VarianceMethod, options: VarianceOptions, solver: SolverOptions) -> Array:
         """(n,), or (n, k) for k numbers of eigenvectors."""
         if method == "precise":
-            return precise_variance(self._system(rows.n_rows, solver), rows, options.tol)[:, 0]
+            return precise_variance(self.system(rows.n_rows, solver), rows, options.tol)[:, 0]
         if method == "fine":
             numbers = np.atleast_1d(options.n_eigenvectors)
             found = self._spectrum(int(numbers.max())).fine_variance(self.operator, rows, numbers)
@@ -69,6 +69,16 @@ class Variances:
         if method == "calibrated" and self.operator.n_rows < FEWEST:
             return self.latent(rows, "precise", options, solver)
         return self.table(method, options, solver).variance(rows, solver.n_threads)
+
+    def system(self, n_sides: int, solver: SolverOptions) -> System:
+        """What solves for ``n_sides`` right-hand sides, with the largest noise of each row."""
+        # A larger preconditioner pays for more right-hand sides; it is made anew when there are many more than before.
+        noise = Noise(self.shared)
+        size = int(np.clip(4 ** np.ceil(np.log2(max(n_sides, 1)) / 2), FEWEST_SIDES, MOST_SIDES))
+        if is_dense(self.operator, noise, solver):
+            size = MOST_SIDES
+        system = self.prepared.get_at_least(f"system-{solver.solver}", size, lambda: self._build(noise, size, solver))
+        return system.using(solver)
 
     def per_problem(self, rows: Rows, options: VarianceOptions, solver: SolverOptions) -> Array:
         """The precise variances of all problems, (n, M), or (n, 1) if they share one noise."""
@@ -81,7 +91,7 @@ class Variances:
 
     def covariance(self, rows: Rows, options: VarianceOptions, solver: SolverOptions) -> Array:
         """Of all pairs of test rows, precisely, (n, n)."""
-        return covariance(self._system(rows.n_rows, solver), rows, options.tol)
+        return covariance(self.system(rows.n_rows, solver), rows, options.tol)
 
     def table(self, method: VarianceMethod, options: VarianceOptions, solver: SolverOptions) -> Any:
         """What computes the variance by one of the other methods: an object with ``variance(rows, n_threads)``."""
@@ -106,16 +116,7 @@ class Variances:
         )
 
     def _sample(self, n_samples: int, solver: SolverOptions) -> PosteriorSamples:
-        return PosteriorSamples.build(self._system(n_samples, solver), n_samples, min(solver.tol, 1e-2), self.seed)
-
-    def _system(self, n_sides: int, solver: SolverOptions) -> System:
-        # A larger preconditioner pays for more right-hand sides; it is made anew when there are many more than before.
-        noise = Noise(self.shared)
-        size = int(np.clip(4 ** np.ceil(np.log2(max(n_sides, 1)) / 2), FEWEST_SIDES, MOST_SIDES))
-        if is_dense(self.operator, noise, solver):
-            size = MOST_SIDES
-        system = self.prepared.get_at_least(f"system-{solver.solver}", size, lambda: self._build(noise, size, solver))
-        return system.using(solver)
+        return PosteriorSamples.build(self.system(n_samples, solver), n_samples, min(solver.tol, 1e-2), self.seed)
 
     def _build(self, noise: Noise, n_sides: int, solver: SolverOptions) -> System:
         tight = replace(solver, tol=min(solver.tol, 1e-3))

@@ -1,0 +1,136 @@
+"""A loop that asks for labels and learns from them."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils.validation import _num_samples
+
+from histogp.active.query import query
+from histogp.storage import Array
+
+
+class ActiveLearner:
+    """Chooses rows of a pool to label, and teaches an estimator their labels by `partial_fit`.
+
+    Parameters
+    ----------
+    estimator : HistogramGPClassifier, HistogramGPRegressor or HistogramGPOneClass
+        Goes on learning in place. If it has not been fitted, the first rows are chosen at random.
+    X_pool : {array-like, sparse matrix} of shape (n_rows, n_features)
+    strategy, variance : str
+        See `query`.
+    batch_size : int, default=1
+        Rows that are chosen together.
+    random_state : int, RandomState instance or None, default=None
+
+    Attributes
+    ----------
+    queried_ : ndarray of int
+        The rows of the pool that have been labelled, in the order of the questions.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from histogp import HistogramGPClassifier
+    >>> from histogp.active import ActiveLearner
+    >>> X, y = load_digits(return_X_y=True)
+    >>> clf = HistogramGPClassifier(noise=100).fit(X[:20], y[:20])
+    >>> learner = ActiveLearner(clf, X_pool=X[20:1000], strategy="uncertainty", batch_size=10)
+    >>> curve = learner.run(y[20:1000], budget=50, scoring=lambda model: model.score(X[1000:], y[1000:]))
+    >>> curve["n_examples"]
+    array([20, 30, 40, 50, 60, 70])
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        X_pool: Any,
+        strategy: str = "uncertainty",
+        *,
+        batch_size: int = 1,
+        variance: str = "auto",
+        random_state: Any = None,
+    ):
+        self.estimator = estimator
+        self.X_pool = X_pool
+        self.strategy = strategy
+        self.batch_size = batch_size
+        self.variance = variance
+        self.random_state = random_state
+        self._random = check_random_state(random_state)
+        self._open = np.ones(_num_samples(X_pool), bool)
+        self.queried_ = np.empty(0, int)
+
+    def query(self, batch_size: int | None = None) -> Array:
+        """The rows of the pool to label next, best first, of those not labelled yet."""
+        batch_size = self.batch_size if batch_size is None else batch_size
+        if not self._is_fitted():
+            candidates = np.flatnonzero(self._open)
+            return self._random.choice(candidates, min(batch_size, len(candidates)), replace=False)
+        return query(
+            self.estimator,
+            self.X_pool,
+            self.strategy,
+            batch_size,
+            candidates=self._open,
+            variance=self.variance,
+            random_state=self._random,
+        )
+
+    def teach(self, index: Any, y: Any) -> ActiveLearner:
+        """Learn the labels of these rows of the pool."""
+        index = np.atleast_1d(np.asarray(index, int))
+        self.estimator.partial_fit(_safe_indexing(self.X_pool, index), y)
+        self._open[index] = False
+        self.queried_ = np.append(self.queried_, index)
+        return self
+
+    def run(self, oracle: Any, budget: int, *, scoring: Any = None) -> dict[str, Array]:
+        """Ask, learn, and ask again, until ``budget`` labels were asked for or the pool is empty.
+
+        Parameters
+        ----------
+        oracle : callable or array-like of shape (n_rows,)
+            A function from numbers of rows of the pool to their labels; or the labels of the whole pool.
+        budget : int
+            Labels to ask for.
+        scoring : callable, default=None
+            A function of the estimator that returns a number, or a dict of numbers, after each batch.
+
+        Returns
+        -------
+        curve : dict of ndarrays
+            One entry for the estimator at the beginning, if it was fitted, and one after each batch: n_labels asked for
+            in this run, n_examples learned so far, query_seconds, update_seconds, and score, or what ``scoring`` calls
+            its numbers. ``pandas.DataFrame(curve)`` makes a table of it.
+        """
+        answer = oracle if callable(oracle) else lambda index: _safe_indexing(oracle, index)
+        lines = [self._line(0, 0.0, 0.0, scoring)] if self._is_fitted() else []
+        n_labels = 0
+        while n_labels < budget and self._open.any():
+            start = perf_counter()
+            index = self.query(min(self.batch_size, budget - n_labels))
+            asked = perf_counter()
+            labels = answer(index)
+            answered = perf_counter()
+            self.teach(index, labels)
+            n_labels += len(index)
+            lines.append(self._line(n_labels, asked - start, perf_counter() - answered, scoring))
+        return {name: np.array([line[name] for line in lines]) for name in (lines[0] if lines else [])}
+
+    def _line(self, n_labels: int, query_seconds: float, update_seconds: float, scoring: Any) -> dict[str, Any]:
+        scores = {} if scoring is None else scoring(self.estimator)
+        return {
+            "n_labels": n_labels,
+            "n_examples": self.estimator.n_examples_,
+            "query_seconds": query_seconds,
+            "update_seconds": update_seconds,
+            **(scores if isinstance(scores, dict) else {"score": scores}),
+        }
+
+    def _is_fitted(self) -> bool:
+        return hasattr(self.estimator, "n_examples_")

@@ -1,0 +1,98 @@
+"""Test rows to observe together: each is chosen as if those before it had been observed already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from histogp.operators.base import Table
+from histogp.solvers.system import System
+from histogp.storage import Array, Rows
+
+# Test rows whose variance is brought up to date together.
+AT_ONCE = 512
+
+Quality = Callable[[Array, Array], Array]  # of the variances of some test rows, (n,), and their numbers, (n,)
+
+
+class Observed:
+    """What observations at further rows, whose values need not be known, take away from the variance.
+
+    With the covariances C of the posterior, and the factor L of ``C(chosen, chosen) + noise``, they explain the squared
+    norm of ``L^-1 C(chosen, x)``. Each observation takes one solution; C with all other rows is then read from a table.
+    """
+
+    def __init__(self, system: System, noise: float, tol: float):
+        self._system = system
+        self._operator = system.operator
+        self._noise = noise
+        self._tol = tol
+        self._rows: list[Rows] = []
+        self._tables: list[Table] = []
+        self._factor: list[Array] = []  # the rows of L
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, row: Rows) -> None:
+        """Count one more row as observed."""
+        explained = self.explained(row, np.empty((1, 0)))[0]
+        kernel = np.concatenate([block.T for _, block in self._operator.cross(row)], axis=1)
+        solution = self._system.solve(kernel, self._tol)
+        prior = self._operator.cross_diagonal(row)[0]
+        variance = prior - np.vdot(kernel + solution.remainder, solution.values) - explained @ explained
+        self._factor.append(np.append(explained, np.sqrt(max(variance, 0.0) + self._noise)))
+        self._tables.append(self._operator.table(solution.values))
+        self._rows.append(row)
+
+    def explained(self, rows: Rows, known: Array) -> Array:
+        """``L^-1 C(chosen, x)`` for each test row, (n, len(self)), of which the first columns are ``known``."""
+        first = known.shape[1]
+        out = np.hstack([known, np.empty((rows.n_rows, len(self) - first))])
+        for k in range(first, len(self)):
+            prior = self._operator.cross_matrix(rows, self._rows[k])[:, 0]
+            covariance = prior - self._tables[k].evaluate(rows, self._system.options.n_threads)[:, 0]
+            *left, own = self._factor[k]
+            out[:, k] = (covariance - out[:, :k] @ np.asarray(left)) / own
+        return out
+
+
+def choose_batch(
+    observed: Observed, take: Callable[[Array], Rows], variances: Array, quality: Quality, n_rows: int
+) -> tuple[Array, Array]:
+    """The numbers of ``n_rows`` test rows in the order of their choice, and the quality each had when it was chosen.
+
+    Parameters
+    ----------
+    take : function from numbers of test rows to these rows
+    variances : (n,), latent, before anything is observed
+    quality : must not rise when variances fall. So only the best rows need their variances of now, not all of them:
+        most are no longer in question with their variances of before.
+    """
+    variances = variances.copy()
+    everything = np.arange(len(variances))
+    qualities = quality(variances, everything)
+    explained = np.zeros((len(variances), n_rows))
+    n_seen = np.zeros(len(variances), int)
+    chosen: list[int] = []
+    found: list[float] = []
+    while len(chosen) < min(n_rows, len(variances)):
+        best = int(np.argmax(qualities))
+        if n_seen[best] == len(observed):
+            chosen.append(best)
+            found.append(float(qualities[best]))
+            qualities[best] = -np.inf
+            if len(chosen) < n_rows:
+                observed.add(take(np.array([best])))
+            continue
+        top = everything if len(everything) <= AT_ONCE else np.argpartition(-qualities, AT_ONCE)[:AT_ONCE]
+        for n_known in np.unique(n_seen[top]):
+            some = top[(n_seen[top] == n_known) & np.isfinite(qualities[top])]
+            if n_known < len(observed) and len(some):
+                now = observed.explained(take(some), explained[some, :n_known])
+                explained[some, : len(observed)] = now
+                variances[some] -= np.sum(now[:, n_known:] ** 2, axis=1)
+                qualities[some] = quality(np.maximum(variances[some], 0.0), some)
+                n_seen[some] = len(observed)
+    return np.array(chosen, int), np.array(found)
