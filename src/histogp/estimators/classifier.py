@@ -7,33 +7,23 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.callback import with_callbacks
-from sklearn.utils import check_consistent_length, column_or_1d, compute_class_weight
+from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from histogp.container import ModelFileError
 from histogp.estimators.base import HistogramGP
-from histogp.estimators.classes import (
-    balanced_noise,
-    carried_over,
-    class_weights,
-    codes_in,
-    is_ignored,
-    merged,
-    one_against_rest,
-)
+from histogp.estimators.classes import one_against_rest
+from histogp.estimators.classification import ClassificationMixin
 from histogp.estimators.encoding import Reader, Writer
-from histogp.estimators.examples import Examples
-from histogp.estimators.learning import Problem
 from histogp.estimators.state import reading, updating
-from histogp.estimators.validation import validate_features, validate_weights
+from histogp.estimators.validation import validate_features
 from histogp.posterior.probability import codes_of, log_probabilities
-from histogp.solvers.noise import Noise
 from histogp.storage import Array
 
 
-class HistogramGPClassifier(ClassifierMixin, HistogramGP):
+class HistogramGPClassifier(ClassifierMixin, ClassificationMixin, HistogramGP):
     """Exact Gaussian process classifier for histogram-like data, by label regression.
 
     A two-class problem is regression on labels -1 and +1; more classes are one such problem each,
@@ -306,75 +296,6 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         rows = self._test_rows(X)
         prior = self._posterior.prior_variance(rows)
         return np.minimum(self._latent_variance(rows, method, options) / np.where(prior > 0, prior, 1.0), 1.0)
-
-    def _begin(self, X: Any, y: Array, classes: Array, sample_weight: Any, with_callbacks: bool) -> None:
-        """Learn from scratch; ``classes`` has at least those of y."""
-        weights = self._weights(X, y, sample_weight)
-        kept = weights > 0
-        if not kept.any():
-            raise ValueError("class_weight and sample_weight together leave no example with a positive weight.")
-        codes = codes_in(classes, y)
-        examples = Examples.none(codes).extended(codes, weights)
-        if not kept.all():
-            X, y = X[kept], y[kept]
-        self._fit(X, y, examples, {"classes_": classes}, with_callbacks)
-
-    def _learn_further(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
-        first = not hasattr(self, "_posterior")
-        X, y = validate_features(self, X, reset=first, y=y)
-        check_classification_targets(y)
-        everything = y if classes is None else merged(np.unique(column_or_1d(classes)), y)
-        if first:
-            self._begin(X, y, np.unique(everything), sample_weight, with_callbacks=False)
-            return
-        self._posterior_with_training()
-        everything = merged(self.classes_, everything)
-        weights = self._weights(X, y, sample_weight)
-        examples = self._examples.with_labels(codes_in(everything, self.classes_)[self._examples.y])
-        examples = examples.extended(codes_in(everything, y), weights)
-        kept = weights > 0
-        self._extend(X if kept.all() else X[kept], examples, {"classes_": everything})
-
-    def _relabel(self, ids: Array, y: Array) -> None:
-        index = self._rows_of(ids)
-        check_consistent_length(index, y)
-        check_classification_targets(y)
-        ignored = is_ignored(self.class_weight, y)
-        if ignored.any():
-            self._forget(index[ignored])
-            ids, y = ids[~ignored], y[~ignored]
-            index = self._rows_of(ids)
-        if len(index):
-            everything = merged(self.classes_, y)
-            codes = codes_in(everything, self.classes_)[self._examples.y]
-            codes[index] = codes_in(everything, y)
-            examples, outputs = self._still_there(self._examples.with_labels(codes), everything)
-            self._correct(examples, outputs, len(index))
-
-    def _outputs(self, examples: Examples) -> tuple[Examples, dict[str, Any]]:
-        return self._still_there(examples, self.classes_)
-
-    def _still_there(self, examples: Examples, classes: Array) -> tuple[Examples, dict[str, Any]]:
-        """Leave classes out that have lost their last example against the present ones."""
-        had = codes_in(classes, self.classes_[np.unique(self._examples.y)])
-        left = np.setdiff1d(np.arange(len(classes)), np.setdiff1d(had, examples.y))
-        return examples.with_labels(np.searchsorted(left, examples.y)), {"classes_": classes[left]}
-
-    def _problem(self, examples: Examples, noise: float, outputs: dict[str, Any]) -> Problem:
-        classes, codes, weights = outputs["classes_"], examples.y, examples.weights
-        if self.class_weight not in (None, "balanced-ovr"):
-            weights = weights * class_weights(self.class_weight, classes, codes, weights)[codes]
-        targets = one_against_rest(codes, len(classes))
-        if self.class_weight == "balanced-ovr":
-            return Problem(targets, balanced_noise(noise, codes, weights, len(classes)), outputs)
-        return Problem(targets, Noise(noise / weights), outputs)
-
-    def _start(self, alpha: Array, problem: Problem) -> Array:
-        return carried_over(alpha, self.classes_, problem.attributes["classes_"], not problem.noise.is_per_problem)
-
-    def _weights(self, X: Any, y: Array, sample_weight: Any) -> Array:
-        """The weights of examples as they were given, or zero where that of their class is."""
-        return np.where(is_ignored(self.class_weight, y), 0.0, validate_weights(sample_weight, X))
 
     def _has_one_output(self) -> bool:
         return len(self.classes_) <= 2
