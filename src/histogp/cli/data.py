@@ -74,9 +74,9 @@ def read_data(options: argparse.Namespace, task: str, model: Any = None) -> tupl
     return chunk.X, typed(labels) if model is None else like(labels, model.classes_), source.feature_names
 
 
-def read_rows(options: argparse.Namespace) -> tuple[Any, None, list[str] | None]:
+def read_rows(options: argparse.Namespace, model: Any = None) -> tuple[Any, None, list[str] | None]:
     """All rows, no labels, and the names of the features; a column of labels is left out."""
-    source = open_data(options)
+    source = open_data(options, model)
     return source.read().X, None, source.feature_names
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from sklearn.exceptions import ConvergenceWarning
 
 import histogp
-from histogp.cli import demo, evaluate, fit, inspect, novelty, predict
+from histogp.cli import demo, evaluate, fit, inspect, novelty, predict, query, update
 from histogp.posterior.precise import NotConvergedWarning
 
 EXAMPLES = """examples:
@@ -20,6 +20,8 @@ EXAMPLES = """examples:
   histogp predict model.histogp new.parquet -o predictions.csv
   histogp novelty model.histogp new.parquet -o novelty.csv
   histogp evaluate model.histogp test.csv --label species --report report.html
+  histogp query model.histogp pool.csv -n 20
+  histogp update model.histogp labelled.csv --label species
   histogp inspect model.histogp
 """
 INTERRUPTED = 130
@@ -60,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"histogp {histogp.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in (demo, fit, predict, novelty, evaluate, inspect):
+    for module in (demo, fit, predict, novelty, evaluate, update, query, inspect):
         module.add_command(commands)
     return top
 

@@ -108,7 +108,8 @@ def _prediction(model: Any, with_scores: bool) -> Part:
 
 
 def _classes(model: Any, with_scores: bool) -> Part:
-    classes = model.classes_[1:] if len(model.classes_) == 2 else model.classes_
+    classes = model.classes_[1:] if len(model.classes_) <= 2 else model.classes_
+    with_scores = with_scores and len(classes) > 0
 
     def columns(X: Any) -> Iterable[Array]:
         scores = model.decision_function(X)

@@ -1,0 +1,82 @@
+"""``histogp update``: teach a model further rows."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from sklearn.base import is_classifier, is_outlier_detector
+
+from histogp.atomic import replaceable
+from histogp.cli.console import progress, say
+from histogp.cli.data import add_command as new_command
+from histogp.cli.data import add_data, read_data, read_rows
+from histogp.cli.errors import DataError
+from histogp.cli.labels import typed
+from histogp.estimators.load import load
+
+EXAMPLES = """
+histogp update model.histogp more.csv --label species
+histogp update model.histogp more.npy --labels more_labels.npy -o newer.histogp
+"""
+
+
+def add_command(commands: Any) -> None:
+    parser = new_command(commands, "update", "teach a model further rows, also of new classes", EXAMPLES)
+    parser.add_argument("model", metavar="MODEL", help="a file that histogp fit wrote, with its training rows")
+    add_data(parser, labels=True)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="where to write the model; default: in place of the one that was read"
+    )
+    parser.add_argument("--jobs", type=int, help="threads; default: all")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Learn and write the model; nothing is written if anything fails."""
+    output = options.output or options.model
+    before = _version(options.model)
+    model = load(options.model)
+    if options.jobs is not None:
+        model.set_params(n_jobs=options.jobs)
+    replaceable(Path(output))
+    with progress(f"reading {options.data}") as advance:
+        X, y = _read(options, model)
+        # Names were matched when the columns were chosen.
+        names = vars(model).pop("feature_names_in_", None)
+        n_before, classes = model.n_examples_, getattr(model, "classes_", None)
+        advance(title=f"learning from {X.shape[0]:,} more rows")
+        start = perf_counter()
+        model.partial_fit(X, y)
+        seconds = perf_counter() - start
+        if names is not None:
+            model.feature_names_in_ = names
+        advance(title=f"writing {output}")
+        if output == options.model and _version(output) != before:
+            raise DataError(f"{output} has changed while it was being updated; nothing was written.")
+        model.save(output)
+    new = [] if classes is None else [str(label) for label in model.classes_ if label not in classes]
+    say(
+        f"{output}: {model.n_examples_ - n_before:,} rows more, {model.n_examples_:,} in all"
+        + (f"; new: {', '.join(new)}" if new else "")
+        + f"; learnt in {seconds:.2f} s ({model.n_iter_} iterations)"
+    )
+
+
+def _read(options: argparse.Namespace, model: Any) -> tuple[Any, Any]:
+    if is_outlier_detector(model):
+        return read_rows(options, model)[0], None
+    if not is_classifier(model) and model._scale.size > 1:
+        raise DataError(f"The model has {model._scale.size} outputs, but rows can have one target only here.")
+    X, y, _ = read_data(options, "classification" if is_classifier(model) else "regression", model)
+    if not is_classifier(model):
+        return X, y if model._single_output else y[:, None]
+    return X, typed(y) if model.classes_.dtype.kind in "iu" else y
+
+
+def _version(path: str) -> tuple[int, int, int]:
+    status = os.stat(path)
+    return status.st_ino, status.st_size, status.st_mtime_ns
