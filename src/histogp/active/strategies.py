@@ -30,18 +30,26 @@ class Strategy(NamedTuple):
     needs_classes: bool = True
 
 
-def choose(strategy: Strategy, pool: Pool, batch_size: int) -> tuple[Array, Array]:
-    """Numbers of candidates, (batch_size,), best first, and their utilities."""
+def choose(strategy: Strategy, pool: Pool, batch_size: int, history: list[Array] | None = None) -> tuple[Array, Array]:
+    """Numbers of candidates, (batch_size,), best first, and their utilities.
+
+    ``history`` takes the utilities of all candidates at each choice, minus infinity for those chosen before.
+    """
     if strategy.needs_classes and not is_classifier(pool.estimator):
         raise ValueError(
             "This strategy needs a classifier; for other models there are 'random', 'variance' and 'batch-variance'."
         )
     if strategy.quality is not None:
         observed = Observed(pool.system(batch_size), pool.noise, pool.tol)
-        return choose_batch(observed, pool.take, collect(pool, pool.variances), strategy.quality(pool), batch_size)
+        variances = collect(pool, pool.variances)
+        return choose_batch(observed, pool.take, variances, strategy.quality(pool), batch_size, history)
     assert strategy.utilities is not None
     utilities = strategy.utilities(pool)
     best = np.argsort(-utilities, kind="stable")[:batch_size]
+    if history is not None:
+        history += [
+            np.where(np.isin(np.arange(len(utilities)), best[:k]), -np.inf, utilities) for k in range(len(best))
+        ]
     return best, utilities[best]
 
 

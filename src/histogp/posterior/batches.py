@@ -59,7 +59,12 @@ class Observed:
 
 
 def choose_batch(
-    observed: Observed, take: Callable[[Array], Rows], variances: Array, quality: Quality, n_rows: int
+    observed: Observed,
+    take: Callable[[Array], Rows],
+    variances: Array,
+    quality: Quality,
+    n_rows: int,
+    history: list[Array] | None = None,
 ) -> tuple[Array, Array]:
     """The numbers of ``n_rows`` test rows in the order of their choice, and the quality each had when it was chosen.
 
@@ -69,6 +74,7 @@ def choose_batch(
     variances : (n,), latent, before anything is observed
     quality : must not rise when variances fall. So only the best rows need their variances of now, not all of them:
         most are no longer in question with their variances of before.
+    history : takes the qualities of all rows at each choice, minus infinity for those chosen before
     """
     variances = variances.copy()
     everything = np.arange(len(variances))
@@ -79,14 +85,15 @@ def choose_batch(
     found: list[float] = []
     while len(chosen) < min(n_rows, len(variances)):
         best = int(np.argmax(qualities))
-        if n_seen[best] == len(observed):
+        if n_seen[best] == len(observed) and (history is None or len(history) == len(chosen) + 1):
             chosen.append(best)
             found.append(float(qualities[best]))
             qualities[best] = -np.inf
             if len(chosen) < n_rows:
                 observed.add(take(np.array([best])))
             continue
-        top = everything if len(everything) <= AT_ONCE else np.argpartition(-qualities, AT_ONCE)[:AT_ONCE]
+        all_of_them = len(everything) <= AT_ONCE or history is not None
+        top = everything if all_of_them else np.argpartition(-qualities, AT_ONCE)[:AT_ONCE]
         for n_known in np.unique(n_seen[top]):
             some = top[(n_seen[top] == n_known) & np.isfinite(qualities[top])]
             if n_known < len(observed) and len(some):
@@ -95,4 +102,6 @@ def choose_batch(
                 variances[some] -= np.sum(now[:, n_known:] ** 2, axis=1)
                 qualities[some] = quality(np.maximum(variances[some], 0.0), some)
                 n_seen[some] = len(observed)
+        if history is not None:
+            history.append(qualities.copy())
     return np.array(chosen, int), np.array(found)

@@ -1,0 +1,89 @@
+"""Our strategies in the terms of scikit-activeml: ``pip install histogp[activeml]``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from histogp.active.pool import Pool
+from histogp.active.strategies import STRATEGIES, choose
+from histogp.estimators.classifier import HistogramGPClassifier
+
+try:
+    from skactiveml.base import SingleAnnotatorPoolQueryStrategy
+    from skactiveml.utils import MISSING_LABEL, is_labeled
+except ImportError as error:
+    raise ImportError('This module needs scikit-activeml: pip install "histogp[activeml]".') from error
+
+
+class HistogramGPSampling(SingleAnnotatorPoolQueryStrategy):
+    """A query strategy of scikit-activeml by a Gaussian process on histograms.
+
+    Parameters
+    ----------
+    estimator : HistogramGPClassifier or None, default=None
+        A copy of it learns the labelled rows at each query. None is one with the default parameters.
+    strategy, variance : str
+        See `histogp.active.query`.
+    missing_label : scalar, str, None or np.nan, default=np.nan
+    random_state : int, RandomState instance or None, default=None
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        strategy: str = "uncertainty",
+        variance: str = "auto",
+        missing_label: Any = MISSING_LABEL,
+        random_state: Any = None,
+    ):
+        super().__init__(missing_label=missing_label, random_state=random_state)
+        self.estimator = estimator
+        self.strategy = strategy
+        self.variance = variance
+
+    def query(self, X: Any, y: Any, candidates: Any = None, batch_size: int = 1, return_utilities: bool = False) -> Any:
+        """Choose samples to label.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Dense: scikit-activeml has no sparse data.
+        y : array-like of shape (n_samples,)
+            Labels, ``missing_label`` where there is none.
+        candidates : None, array-like of int of shape (n_candidates,) or array-like of shape (n_candidates, n_features)
+            Numbers of samples, or samples; None is all that have no label.
+        batch_size : int, default=1
+        return_utilities : bool, default=False
+
+        Returns
+        -------
+        query_indices : ndarray of shape (batch_size,)
+            Numbers of samples of ``X``, or of ``candidates`` if these are samples.
+        utilities : ndarray of shape (batch_size, n_samples) or (batch_size, n_candidates), if ``return_utilities``
+            At each choice; NaN for samples that cannot be chosen.
+        """
+        if self.strategy not in STRATEGIES:
+            raise ValueError(f"Unknown strategy {self.strategy!r}; known are {', '.join(map(repr, STRATEGIES))}.")
+        X, y, candidates, batch_size, return_utilities = self._validate_data(
+            X, y, candidates, batch_size, return_utilities, reset=True
+        )
+        X_candidates, numbers = self._transform_candidates(candidates, X, y)
+        places = np.arange(X_candidates.shape[0]) if numbers is None else np.asarray(numbers)
+        labelled = is_labeled(y, missing_label=self.missing_label_)
+        if labelled.any():
+            model = clone(HistogramGPClassifier() if self.estimator is None else self.estimator)
+            model.partial_fit(X[labelled], y[labelled])
+            history: list[np.ndarray] = []
+            pool = Pool(model, X_candidates, None, self.variance, self.random_state_)
+            chosen, _ = choose(STRATEGIES[self.strategy], pool, batch_size, history if return_utilities else None)
+        else:  # nothing to tell candidates apart by
+            chosen = self.random_state_.permutation(len(places))[:batch_size]
+            history = [np.where(np.isin(np.arange(len(places)), chosen[:k]), -np.inf, 0.0) for k in range(len(chosen))]
+        if not return_utilities:
+            return places[chosen]
+        utilities = np.full((len(chosen), len(places) if numbers is None else X.shape[0]), np.nan)
+        utilities[:, places] = np.where(np.isneginf(history), np.nan, history)
+        return places[chosen], utilities
