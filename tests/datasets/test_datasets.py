@@ -11,6 +11,7 @@ from histogp.datasets import (
     load_fashion_mnist,
     load_idx_folder,
     make_bags_of_words,
+    make_checkerboard,
     orientation_histograms,
     read_idx,
 )
@@ -99,3 +100,13 @@ def test_bags_of_words_are_normalised_sparse_and_reproducible():
     assert (again != X).nnz == 0
     np.testing.assert_array_equal(y, y_again)
     assert set(make_bags_of_words(300, n_classes=5, random_state=0)[1]) == set(range(5))
+
+
+def test_a_checkerboard_alternates_and_its_rows_sum_to_one():
+    X, y = make_checkerboard(50, 3, random_state=0)
+    assert X.shape == (450, 3)
+    assert X.min() >= 0
+    np.testing.assert_allclose(X.sum(axis=1), 1)
+    fields = (X[:, :2] * 6).astype(int)
+    np.testing.assert_array_equal(fields.sum(axis=1) % 2, y)
+    np.testing.assert_array_equal(np.unique(fields, axis=0, return_counts=True)[1], 50)
