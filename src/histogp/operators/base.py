@@ -164,7 +164,7 @@ class KernelOperator(ABC):
 
     @abstractmethod
     def cross(self, rows: Rows) -> Iterator[tuple[slice, Array]]:
-        """``K(rows, training rows)`` in blocks: slices of the n test rows with blocks (<= 32, N)."""
+        """``K(rows, training rows)`` in blocks of bounded size: slices of the n test rows with blocks (m, N)."""
 
     @abstractmethod
     def cross_diagonal(self, rows: Rows) -> Array:

@@ -22,6 +22,7 @@ from histogp.storage import Array, Rows, SortedColumns, plain
 
 _DTYPES = {"single": np.float32, "double": np.float64}
 _MATRIX_BLOCK = 128
+_CROSS_ELEMENTS = 2**20
 
 
 class SortedOperator(KernelOperator):
@@ -135,9 +136,19 @@ class SortedOperator(KernelOperator):
         return out
 
     def cross(self, rows: Rows) -> Iterator[tuple[slice, Array]]:
-        training = self._height_rows("double")
-        for columns, block in intersections(training, self.kernel.transform_rows(rows), n_threads=self.n_threads):
-            yield columns, block.T
+        training, test = self._height_rows("double"), self.kernel.transform_rows(rows)
+        if rows.n_rows <= self.n_rows:
+            for some, block in intersections(training, test, n_threads=self.n_threads):
+                yield some, block.T
+            return
+        # Blocks of as many training rows as there are of test rows above: fewer of them.
+        at_once = max(self.n_rows, _CROSS_ELEMENTS // self.n_rows)
+        for begin in range(0, rows.n_rows, at_once):
+            some = slice(begin, min(begin + at_once, rows.n_rows))
+            out = np.empty((some.stop - begin, self.n_rows))
+            for columns, block in intersections(test.block(begin, some.stop), training, n_threads=self.n_threads):
+                out[:, columns] = block
+            yield some, out
 
     def cross_diagonal(self, rows: Rows) -> Array:
         return rows.row_sums(self.kernel.heights(rows))

@@ -23,6 +23,8 @@ from histogp.solvers.system import System
 from histogp.storage import Array, Rows
 
 Tables = dict[str, tuple[Any, Any]]
+# Up to here kernel values are quicker than looking positions up.
+FEW_ROWS = 256
 KEPT = (*KEPT_VARIANCES, "temperature")
 
 
@@ -78,6 +80,11 @@ class Posterior:
 
     def mean(self, rows: Rows, n_threads: int = 1) -> Array:
         """``k(x)^T alpha`` for each test row, (n, M)."""
+        if self.operator.n_rows <= FEW_ROWS:
+            out = np.empty((rows.n_rows, self.alpha.shape[1]))
+            for some, kernel in self.operator.cross(rows):
+                out[some] = kernel @ self.alpha
+            return out
         table = self._prepared.get("table", lambda: self.operator.table(self.alpha))
         return table.evaluate(rows, n_threads)
 

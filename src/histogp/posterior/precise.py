@@ -13,6 +13,8 @@ from histogp.storage import Array, Rows
 
 # Test rows that are solved for together: a few blocks of the product, and no more memory than a fit takes.
 ROWS = 64
+# Kernel values that are solved for together with dense factors.
+DENSE_ELEMENTS = 2**18
 # The remainder may hide this part of a variance by its bound, which is far above the error for most data. Otherwise the
 # solver is asked for more, a few times.
 UNCLEAR = 0.05
@@ -34,7 +36,8 @@ def precise_variance(system: System, rows: Rows, tol: float) -> Array:
     n_problems = system.n_problems
     out = np.empty((rows.n_rows, n_problems))
     prior = system.operator.cross_diagonal(rows)[:, None]
-    for some, kernel in kernel_columns(system.operator, rows, max(1, ROWS // n_problems)):
+    at_once = max(ROWS, DENSE_ELEMENTS // system.operator.n_rows) if system.factors else ROWS
+    for some, kernel in kernel_columns(system.operator, rows, max(1, at_once // n_problems)):
         sides = np.repeat(kernel, n_problems, axis=1)
         own_prior = np.repeat(prior[some, 0], n_problems)
         problems = np.tile(np.arange(n_problems), kernel.shape[1])
