@@ -40,7 +40,15 @@ def plain(array: Array, dtype: Any = None) -> Array:
     return np.require(array, dtype, ["C", "A", "W"])
 
 
-class _Compressed:
+def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> Array:
+    """Zeros whose rows of 16 float32 start at cache lines, which makes gathers about twice as fast."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    buffer = np.zeros(size + 64, np.uint8)
+    start = -buffer.ctypes.data % 64
+    return buffer[start : start + size].view(dtype).reshape(shape)
+
+
+class Compressed:
     """What compressed rows and columns share: groups of non-zeros, delimited by ``indptr``."""
 
     indptr: Array
@@ -70,13 +78,13 @@ class _Compressed:
             first = end
 
 
-class _Groups(_Compressed):
+class _Groups(Compressed):
     def __init__(self, indptr: Array):
         self.indptr = indptr
 
 
 @dataclass(frozen=True, eq=False)
-class Rows(_Compressed):
+class Rows(Compressed):
     """Compressed rows without zeros.
 
     indptr (N + 1,) int64; column_of (nnz,) uint32, ascending within a row; values (nnz,) float64.
@@ -152,7 +160,7 @@ class Rows(_Compressed):
 
 
 @dataclass(frozen=True, eq=False)
-class SortedColumns(_Compressed):
+class SortedColumns(Compressed):
     """The non-zeros of each column, ascending by value.
 
     indptr (D + 1,) int64; row_of (nnz,) uint32; values (nnz,) float64.
@@ -287,7 +295,7 @@ def _transpose(indptr: Array, index: Array, values: Array, n_groups: int, n_thre
 
 
 def _even_parts(length: int, elements_each: int, n_parts: int) -> list[list[tuple[int, int]]]:
-    """Like `_Compressed.parts` for a dense array: ``length`` groups of ``elements_each`` elements."""
+    """Like `Compressed.parts` for a dense array: ``length`` groups of ``elements_each`` elements."""
     return _Groups(np.arange(length + 1, dtype=np.int64) * elements_each).parts(n_parts)
 
 

@@ -27,6 +27,26 @@ def test_multiply(dtype, rtol):
     close(vector, K @ V[:, 0], np.abs(K) @ np.abs(V[:, 0]), rtol)
 
 
+@pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-13), (np.float32, 1e-5)])
+def test_levels(dtype, rtol):
+    rng = np.random.default_rng(0)
+    indptr = np.array([0, 3, 3, 10, 21, 40])
+    level_of = rng.integers(6, size=40).astype(np.uint16)
+    incidence = np.zeros((6, 5))
+    np.add.at(incidence, (level_of, np.repeat(np.arange(5), np.diff(indptr))), 1)
+    V, W = (rng.standard_normal((n, product.LANES)).astype(dtype) for n in (5, 6))
+    sums, sums_of_one = np.zeros_like(W), np.zeros(6, dtype)
+    product.add_block_to_levels(indptr, level_of, V, 0, 5, sums)
+    product.add_to_levels(indptr, level_of, V[:, 0].copy(), 0, 5, sums_of_one)
+    close(sums, incidence @ V, rtol=rtol)
+    close(sums_of_one, incidence @ V[:, 0], rtol=rtol)
+    out, out_of_one = np.zeros_like(V), np.zeros(5, dtype)
+    product.read_block_of_levels(indptr, level_of, W, 0, 5, out)
+    product.read_levels(indptr, level_of, W[:, 0].copy(), 0, 5, out_of_one)
+    close(out, incidence.T @ W, rtol=rtol)
+    close(out_of_one, incidence.T @ W[:, 0], rtol=rtol)
+
+
 def test_quadratic_forms():
     U, V = np.random.default_rng(1).standard_normal((2, len(X), product.LANES))
     sums = np.random.default_rng(2).standard_normal((product.LANES, 3))

@@ -87,6 +87,24 @@ class OperatorSuite:
         K_longer = kernel_matrix(np.vstack([X, Y]), np.vstack([X, Y]), kernel)
         close(longer.matmat(np.eye(49)), K_longer)
         close(longer.remove([0, 45]).row_sums(), np.delete(np.delete(K_longer, [0, 45], 0), [0, 45], 1).sum(axis=1))
+        self.check_counts(rng, kernel)
+
+    def check_counts(self, rng, kernel):
+        """Few distinct values, also where further rows bring some more."""
+        X, Y = rng.poisson(1.0, (400, 6)).astype(float), rng.poisson(1.5, (7, 6)) + 0.5
+        Z = np.vstack([X, Y, Y[:2]])
+        operator = self.make(X, kernel, 2)
+        operator.matmat(np.ones((400, 1)))
+        longer = operator.extend(Rows.from_array(Y)).extend(Rows.from_array(Y[:2]))
+        for data, it in ((X, operator), (Z, longer), (Z, longer.with_kernel(resolve(kernel, 6)))):
+            K = kernel_matrix(data, data, kernel)
+            U, V = rng.standard_normal((2, len(K), 3))
+            close(it.matmat(V), K @ V)
+            close(it.matmat(V[:, :1]), K @ V[:, :1])
+            close(it.matmat(V, "single"), K @ V, K.max() * np.abs(V).sum(axis=0), rtol=1e-6)
+            smaller = np.sqrt(np.minimum(data[:, None], data[None]))
+            close(it.gradient(U, V)["weights"], np.einsum("is,ijd,js->d", U, smaller, V))
+            close(it.trace_gradient()["weights"], np.sqrt(data).sum(axis=0))
 
     @given(st.data())
     def test_matmat_is_the_dense_product(self, data):

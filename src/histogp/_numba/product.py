@@ -181,6 +181,55 @@ def multiply_vector(indptr, row_of, heights, vector, first, last, suffix, out):
 
 
 @leaf
+def add_to_levels(indptr, level_of, vector, first, last, out):
+    """``out[level] += vector[i]`` for every level of the rows ``first..last``; vector (N,), out (n_levels,)."""
+    for i in range(first, last):
+        value = vector[i]
+        for k in range(indptr[i], indptr[i + 1]):
+            out[level_of[k]] += value
+
+
+@leaf
+def add_block_to_levels(indptr, level_of, vectors, first, last, out):
+    """The same for a block: vectors (N, LANES), out (n_levels, LANES)."""
+    for i in range(first, last):
+        value = _load(vectors, i, 0)
+        for k in range(indptr[i], indptr[i + 1]):
+            level = level_of[k]
+            _store(_add(_load(out, level, 0), value), out, level, 0)
+
+
+@leaf
+def read_levels(indptr, level_of, values, first, last, out):
+    """``out[i] = sum of values[level]`` over the levels of the rows ``first..last``; values (n_levels,), out (N,)."""
+    zero = values.dtype.type(0)
+    for i in range(first, last):
+        k, stop = indptr[i], indptr[i + 1]
+        sum_0, sum_1, sum_2, sum_3 = zero, zero, zero, zero
+        while k + 4 <= stop:
+            sum_0 += values[level_of[k]]
+            sum_1 += values[level_of[k + 1]]
+            sum_2 += values[level_of[k + 2]]
+            sum_3 += values[level_of[k + 3]]
+            k += 4
+        while k < stop:
+            sum_0 += values[level_of[k]]
+            k += 1
+        out[i] = (sum_0 + sum_1) + (sum_2 + sum_3)
+
+
+@leaf
+def read_block_of_levels(indptr, level_of, values, first, last, out):
+    """The same for a block: values (n_levels, LANES), out (N, LANES)."""
+    zero = values.dtype.type(0)
+    for i in range(first, last):
+        total = _broadcast(zero)
+        for k in range(indptr[i], indptr[i + 1]):
+            total = _add(total, _load(values, level_of[k], 0))
+        _store(total, out, i, 0)
+
+
+@leaf
 def intersect(indptr, column_of, heights, table, first, last, out):
     """``out[i, b] = sum_d min(heights_id, table[d, b])`` for the rows ``first..last``.
 

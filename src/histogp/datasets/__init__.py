@@ -1,4 +1,4 @@
-"""Data for examples and benchmarks: IDX image files, orientation histograms, synthetic bags of words, a checkerboard."""
+"""Data for examples and benchmarks: IDX image files, orientation histograms, bags of words, a checkerboard."""
 
 from histogp.datasets.bags_of_words import make_bags_of_words
 from histogp.datasets.checkerboard import make_checkerboard
