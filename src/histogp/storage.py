@@ -300,6 +300,9 @@ def _even_parts(length: int, elements_each: int, n_parts: int) -> list[list[tupl
 
 
 def _sums(values: Array, indptr: Array) -> Array:
-    # reduceat copies an element where a group is empty; a trailing zero and a mask put that right.
-    padded = np.append(values, 0.0)
-    return np.where(np.diff(indptr) > 0, np.add.reduceat(padded, indptr[:-1]), 0.0)
+    # reduceat would copy an element where a group is empty.
+    occupied = np.flatnonzero(np.diff(indptr))
+    out = np.zeros(len(indptr) - 1)
+    if len(occupied):
+        out[occupied] = np.add.reduceat(values, indptr[:-1][occupied])
+    return out

@@ -245,6 +245,7 @@ def test_a_model_that_only_predicts_says_so(tmp_path):
 BAD = {
     "a wrong width": (lambda m: m.partial_fit(X[:2, :3], Y[:2]), "3 features"),
     "a negative value": (lambda m: m.partial_fit(-X[:2], Y[:2]), "Negative values"),
+    "values that overflow": (lambda m: m.partial_fit(np.full((2, D), 1e308), Y[:2]), "overflows"),
     "lengths that differ": (lambda m: m.partial_fit(X[:2], Y[:3]), "inconsistent"),
     "labels of another type": (
         lambda m: m.partial_fit(X[:2], [1, 2]),

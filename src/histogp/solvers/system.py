@@ -47,8 +47,7 @@ class System:
         cls, operator: KernelOperator, noise: Noise, n_sides: int, options: SolverOptions, rng: np.random.Generator
     ) -> System:
         """With a preconditioner that pays for ``n_sides`` right-hand sides."""
-        if not np.all(np.isfinite(operator.diagonal())):
-            raise ValueError("The kernel overflows on these features; scale them to moderate values.")
+        _refuse_overflow(operator.diagonal())
         factors: tuple[Factor, ...] = ()
         preconditioner = None
         if is_dense(operator, noise, options):
@@ -118,6 +117,7 @@ class System:
 
         None if there is nothing to gain against a new one.
         """
+        _refuse_overflow(operator.cross_diagonal(rows))
         n_old, n = self.operator.n_rows, operator.n_rows
         changed = replace(self, operator=operator, noise=noise)
         same_noise = np.array_equal(noise.subset(np.arange(n_old)).diagonals(), self.noise.diagonals())
@@ -141,6 +141,11 @@ class System:
         if self.preconditioner is not None:
             changed = replace(changed, preconditioner=self.preconditioner.updated(operator, rows, noise, same_noise))
         return changed
+
+
+def _refuse_overflow(diagonal: Array) -> None:
+    if not np.all(np.isfinite(diagonal)):
+        raise ValueError("The kernel overflows on these features; scale them to moderate values.")
 
 
 def solve(
