@@ -117,7 +117,8 @@ class System:
 
         None if there is nothing to gain against a new one.
         """
-        _refuse_overflow(operator.cross_diagonal(rows))
+        with np.errstate(over="ignore"):
+            _refuse_overflow(operator.cross_diagonal(rows))
         n_old, n = self.operator.n_rows, operator.n_rows
         changed = replace(self, operator=operator, noise=noise)
         same_noise = np.array_equal(noise.subset(np.arange(n_old)).diagonals(), self.noise.diagonals())
