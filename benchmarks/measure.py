@@ -15,6 +15,7 @@ from histogp.datasets import load_fashion_mnist, orientation_histograms
 
 Results = dict[str, dict[str, float]]
 Line = tuple[str, str, str, str]
+PLOTS = Path(__file__).with_name("plots")
 FEATURES = Path(tempfile.gettempdir()) / "histogp-fashion-mnist.npz"
 
 

@@ -15,6 +15,8 @@ from histogp.storage import Array, Compressed, Rows, SortedColumns, aligned_zero
 MOST_LEVELS = 2**14
 NONZEROS_A_LEVEL = 8
 ROWS_IN_SINGLE = 4096
+# Numbers to add that take about as long as it takes to wake a thread up.
+WORTH_A_THREAD = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +86,7 @@ class Levels(Compressed):
 
         Sums of many single-precision numbers are made of sums of a few.
         """
-        parts = self.parts(n_threads)
+        parts = self._parts_for(vectors, n_threads)
         shape = (self.columns.n_rows, *vectors.shape[1:])
         totals = [np.zeros(shape) for _ in parts]
         leaf = product.add_to_levels if vectors.ndim == 1 else product.add_block_to_levels
@@ -108,6 +110,12 @@ class Levels(Compressed):
         out = aligned_zeros((len(self.indptr) - 1, *values.shape[1:]), dtype)
         leaf: Any = product.read_levels if values.ndim == 1 else product.read_block_of_levels
         threads.run(
-            lambda first, last: leaf(self.indptr, self.level_of, table, first, last, out), self.parts(n_threads)
+            lambda first, last: leaf(self.indptr, self.level_of, table, first, last, out),
+            self._parts_for(out, n_threads),
         )
         return out
+
+    def _parts_for(self, vectors: Array, n_threads: int) -> list[list[tuple[int, int]]]:
+        """As many as are worth waking threads up for."""
+        work = len(self.level_of) * vectors.size // len(vectors)
+        return self.parts(min(n_threads, 1 + work // WORTH_A_THREAD))

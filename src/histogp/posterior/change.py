@@ -7,11 +7,11 @@ from scipy.special import log_ndtr, ndtr
 
 from histogp.operators.base import Layout
 from histogp.posterior.precise import kernel_columns
-from histogp.solvers.cholesky import SMALL_N
 from histogp.solvers.system import System
 from histogp.storage import Array, Rows
 
-# Nodes of the table in each dimension, where there are more training rows than for which kernel values are quick.
+# Training rows up to which kernel values are quicker than tables, and the nodes of these in each dimension.
+FEW_ROWS = 512
 NODES = 64
 # Points of the integral over the value of the winning class.
 POINTS = 64
@@ -19,7 +19,7 @@ FARTHEST = 8.0
 
 
 class Covariances:
-    """Posterior covariances between test rows and a few rows of reference: exact up to 2,000 training rows.
+    """Posterior covariances between test rows and a few rows of reference: exact up to 512 training rows.
 
     Above that they are read from tables at 64 nodes in each dimension.
     """
@@ -32,7 +32,7 @@ class Covariances:
         sides = [system.solve(columns, tol).values for _, columns in kernel_columns(operator, reference)]
         self._solutions = np.concatenate(sides, axis=1)
         self._layout: Layout | None = None
-        if operator.n_rows > SMALL_N:
+        if operator.n_rows > FEW_ROWS:
             self._layout = operator.layout(NODES)
             self._table = operator.tabulate(self._layout, self._solutions).astype(np.float32)
 
