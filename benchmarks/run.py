@@ -14,12 +14,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import active
 import engine
+import learning
 import measure
 import peers
 import search
 import tool
 import uncertainty
+from learning_report import learning_report
 from measure import Line, Results, line
 from uncertainty_report import uncertainty_report
 
@@ -39,6 +42,9 @@ ENGINE = [
 SEARCH = ["relevance", "ard", "search_10090", "search_50050", "search_memory", "helps_newsgroups"]
 UNCERTAINTY = ["variance_times", "sampled_times", "sampled_bias", "calibrated_times", "calibrated_error"]
 UNCERTAINTY += ["probability_digits", "sample_y"]
+LEARNING = ["update_one", "update_15", "stream", "kills", "readers", "checkerboard"]
+DRAWINGS = ["incremental", "one_vs_few_drawings"]
+FASHION_LEARNING = ["query_times", "one_vs_few_fashion"]
 FASHION = ["prepare", "fit_fashion", "growth", "product", "quantized_fashion", "predict_command"]
 FASHION_SEARCH = ["bounds", "quadrature", "helps_fashion"]
 FASHION_UNCERTAINTY = [
@@ -65,8 +71,8 @@ PEERS = {
 
 def main(chosen: list[str]) -> None:
     results: Results = {}
-    fashion = [*FASHION, *FASHION_SEARCH, *FASHION_UNCERTAINTY, *PEERS]
-    for name in chosen or [*ENGINE, *SEARCH, *UNCERTAINTY, *fashion]:
+    fashion = [*FASHION, *FASHION_SEARCH, *FASHION_UNCERTAINTY, *FASHION_LEARNING, *PEERS]
+    for name in chosen or [*ENGINE, *SEARCH, *UNCERTAINTY, *LEARNING, *DRAWINGS, *fashion]:
         print(f"... {name}", file=sys.stderr, flush=True)
         done = subprocess.run([sys.executable, __file__, "--case", name], capture_output=True, text=True)
         if done.returncode:
@@ -328,6 +334,7 @@ def report(results: Results) -> Iterator[Line]:
     yield from tool_report(results)
     yield from search_report(results)
     yield from uncertainty_report(results)
+    yield from learning_report(results)
     if "startup" in results:
         got = results["startup"]
         yield line(
@@ -347,7 +354,7 @@ def report(results: Results) -> Iterator[Line]:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--case"]:
-        modules = (measure, engine, tool, search, uncertainty, peers)
+        modules = (measure, engine, tool, search, uncertainty, learning, active, peers)
         module = next(module for module in modules if hasattr(module, sys.argv[2]))
         print(json.dumps(getattr(module, sys.argv[2])()))
     else:

@@ -235,3 +235,13 @@ def test_a_model_that_only_predicts(tmp_path):
         assert len(query(loaded, POOL, strategy, 2)) == 2
     with pytest.raises(ValueError, match="without its training examples"):
         query(loaded, POOL, "batch-variance", 2)
+
+
+def test_means_of_a_large_pool_are_those_of_quantised_prediction(monkeypatch):
+    model = HistogramGPClassifier(KERNEL, noise=NOISE).fit(np.concatenate([X] * 5), np.concatenate([CODES] * 5))
+    _, exact = query(model, POOL, "mean", 90, return_utilities=True)
+    monkeypatch.setattr(pool, "MANY", 10)
+    index, utilities = query(model, POOL, "mean", 90, return_utilities=True)
+    quantized = model.set_params(prediction="quantized").decision_function(POOL[index])
+    np.testing.assert_allclose(utilities, -gap(quantized))
+    np.testing.assert_allclose(utilities, exact, atol=0.05)

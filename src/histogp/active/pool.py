@@ -11,10 +11,13 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from histogp.estimators.state import snapshot
+from histogp.posterior.fit import FEW_ROWS
 from histogp.posterior.variance import METHODS, VarianceMethod
 from histogp.storage import Array, Rows
 
 BLOCK = 8192
+# Candidates whose means are read from the table of quantised prediction, which is then made in no time.
+MANY = 10_000
 # Training rows, squared, times rows of the pool up to which precise variances take a second or two.
 PRECISE_WORK = 5e9
 
@@ -29,9 +32,11 @@ class Pool:
         check_is_fitted(estimator)
         if variance not in ("auto", *METHODS):
             raise ValueError(f"Unknown variance {variance!r}; known are {', '.join(map(repr, ('auto', *METHODS)))}.")
-        self.estimator = snapshot(estimator)
         self._X = X.tocsr() if sparse.issparse(X) else X
         self.candidates = numbers_of(X, candidates)
+        self.estimator = snapshot(estimator)
+        if len(self.candidates) > MANY and self.estimator.n_examples_ > FEW_ROWS:
+            self.estimator.prediction = "quantized"
         self.random = check_random_state(random_state)
         self._variance = variance
 

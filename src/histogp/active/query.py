@@ -22,7 +22,8 @@ def query(
 ) -> Any:
     """Choose rows of a pool to label next.
 
-    The pool is read in blocks; memory does not grow with the number of training rows times that of the pool.
+    The pool is read in blocks; memory does not grow with the number of training rows times that of the pool. The means
+    of more than 10,000 candidates are those of ``prediction="quantized"``.
 
     Parameters
     ----------

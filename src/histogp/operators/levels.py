@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ class Levels(Compressed):
     indptr: Array
     level_of: Array
     columns: SortedColumns
+    _known_parts: dict[int, list[list[tuple[int, int]]]] = field(default_factory=dict)
 
     @classmethod
     def build(cls, data: SortedColumns, n_threads: int) -> Levels | None:
@@ -105,10 +106,11 @@ class Levels(Compressed):
 
     def spread(self, values: Array, dtype: Any, n_threads: int) -> Array:
         """``S^T w``, the inverse direction, in the precision ``dtype``."""
-        table = aligned_zeros(values.shape, dtype)
-        table[:] = values
-        out = aligned_zeros((len(self.indptr) - 1, *values.shape[1:]), dtype)
-        leaf: Any = product.read_levels if values.ndim == 1 else product.read_block_of_levels
+        table, leaf, shape = values, product.read_levels, (len(self.indptr) - 1, *values.shape[1:])
+        if values.ndim == 2:
+            table, leaf = aligned_zeros(values.shape, dtype), product.read_block_of_levels
+            table[:] = values
+        out = np.empty(shape, dtype)
         threads.run(
             lambda first, last: leaf(self.indptr, self.level_of, table, first, last, out),
             self._parts_for(out, n_threads),
@@ -118,4 +120,7 @@ class Levels(Compressed):
     def _parts_for(self, vectors: Array, n_threads: int) -> list[list[tuple[int, int]]]:
         """As many as are worth waking threads up for."""
         work = len(self.level_of) * vectors.size // len(vectors)
-        return self.parts(min(n_threads, 1 + work // WORTH_A_THREAD))
+        n_parts = min(n_threads, 1 + work // WORTH_A_THREAD)
+        if n_parts not in self._known_parts:
+            self._known_parts[n_parts] = self.parts(n_parts)
+        return self._known_parts[n_parts]
