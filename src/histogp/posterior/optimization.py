@@ -256,7 +256,8 @@ class _Search:
         return found.x
 
     def newton(self, objective: Objective, coordinates: Coordinates, start: Array, hessian: Array) -> Minimum:
-        is_exact = isinstance(objective, Exact)
+        # What a warm search could still gain by exact steps is less than the next examples will change.
+        is_exact = isinstance(objective, Exact) and not self.options.warm
         gain = SAMPLE_GAIN if objective is not self.objective else EXACT_GAIN if is_exact else GAIN
         return minimize(
             lambda x: self.evaluate(objective, coordinates, x),
