@@ -405,3 +405,15 @@ class TestSearchingAgain:
         model = HistogramGPRegressor(kernel, optimize=Optimizer(reoptimize_every=1)).fit(X[:60, :3], X[:60, 0])
         model.partial_fit(X[60:, :3], X[60:, 1])
         assert model.kernel_.weights[1] > 0
+
+    def test_an_interrupted_search_leaves_the_model_as_it_was(self, monkeypatch):
+        model = HistogramGPClassifier(self.KERNEL, optimize=Optimizer(reoptimize_every=1)).fit(X[:60], Y[:60])
+        before = dict(vars(model))
+
+        def interrupt(row):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("histogp.estimators.learning.described", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            model.partial_fit(X[60:], Y[60:])
+        assert vars(model) == before

@@ -241,7 +241,8 @@ class LearningMixin(CallbackSupportMixin):
             self._say(described(row))
             return False
 
-        return tune(self.optimize, kernel, given.noise_value, data, self._solver_options(), rng, report, warm=warm)
+        solver = self._solver_options()
+        return tune(self.optimize, kernel, given.noise_value, data, solver, rng, report, warm=warm, atomic=True)
 
     def _adopt(
         self,

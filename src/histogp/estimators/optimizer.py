@@ -142,11 +142,14 @@ def tune(
     solver: SolverOptions,
     rng: np.random.Generator,
     report: Callable[[Row], bool],
+    *,
     warm: bool = False,
+    atomic: bool = False,
 ) -> Tuned:
     """Search for better hyperparameters than those given, or keep them for ``optimizer=None``.
 
-    ``warm`` says that those given were found before, on similar data.
+    ``warm`` says that those given were found before, on similar data, and ``atomic`` that an interrupt ends not the
+    search alone, but everything.
     """
     if optimizer is None:
         if is_ard(kernel):
@@ -178,6 +181,8 @@ def tune(
         warm=warm,
     )
     found = optimise(data, space, options, rng, report)
+    if found.interrupted and atomic:
+        raise KeyboardInterrupt
     if found.interrupted:
         warnings.warn(
             f"The search for hyperparameters was interrupted after {len(found.path)} evaluations; the best of them "
