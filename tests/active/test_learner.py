@@ -87,3 +87,22 @@ def test_a_curve_is_a_table():
     pd = pytest.importorskip("pandas")
     learner = ActiveLearner(HistogramGPClassifier(), X, "random", batch_size=10, random_state=0)
     assert len(pd.DataFrame(learner.run(Y, 30, scoring=score))) == 3
+
+
+def test_misuse_is_refused_before_anything_is_asked():
+    clf = HistogramGPClassifier().fit(X[:10], Y[:10])
+    for options, message in ((dict(strategy="best"), "Unknown strategy"), (dict(batch_size=0), "batch_size")):
+        with pytest.raises(ValueError, match=message):
+            ActiveLearner(HistogramGPClassifier(), X, **options)
+    learner = ActiveLearner(clf, sparse.coo_array(X))
+    for index, message in (([1.7], "numbers of rows"), ([-1], "numbers of rows"), ([2, 2], "twice")):
+        with pytest.raises(ValueError, match=message):
+            learner.teach(index, ["left"] * len(index))
+    learner.teach(np.arange(120) < 2, Y[:2])
+    np.testing.assert_array_equal(learner.queried_, [0, 1])
+    names = iter("abc")
+    with pytest.raises(ValueError, match="same names"):
+        learner.run(Y, 2, scoring=lambda model: {next(names): 1.0})
+    learner.run(Y, 1000)
+    with pytest.raises(ValueError, match="All rows of the pool are labelled"):
+        learner.query()

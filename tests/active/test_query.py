@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from oracles import histograms, kernel_matrix
 from scipy import integrate, sparse, stats
+from sklearn.linear_model import LogisticRegression
 
 import histogp
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor
@@ -212,6 +213,8 @@ BAD = {
     "half a row": (dict(batch_size=1.5), "batch_size must be"),
     "no candidates": (dict(candidates=[]), "no candidates"),
     "rows beyond the pool": (dict(candidates=[3, 90]), "numbers of rows of the pool, which has 90"),
+    "a row twice": (dict(candidates=[3, 3]), "twice"),
+    "several strategies": (dict(strategy=["mean"]), "Unknown strategy"),
     "texts as rows": (dict(candidates=["a"]), "numbers of rows"),
     "a wrong width": (dict(X_pool=POOL[:, :2]), "2 features"),
     "negative values": (dict(X_pool=-POOL), "Negative values"),
@@ -245,3 +248,14 @@ def test_means_of_a_large_pool_are_those_of_quantised_prediction(monkeypatch):
     quantized = model.set_params(prediction="quantized").decision_function(POOL[index])
     np.testing.assert_allclose(utilities, -gap(quantized))
     np.testing.assert_allclose(utilities, exact, atol=0.05)
+
+
+@pytest.mark.parametrize("strategy", ["batch-variance", "batch-uncertainty"])
+@pytest.mark.parametrize("rows", [np.zeros((700, D)), np.repeat(np.eye(D), 120, axis=0)], ids=["empty", "equal"])
+def test_rows_that_are_all_as_good_are_chosen_from(strategy, rows):
+    assert len(set(query(MODELS["two classes"], rows, strategy, 3))) == 3
+
+
+def test_other_estimators_are_refused():
+    with pytest.raises(ValueError, match="A LogisticRegression cannot be asked"):
+        query(LogisticRegression().fit(X, CODES), POOL)

@@ -138,7 +138,7 @@ def test_relabelling_is_a_fit_with_the_right_labels(options, class_weight):
     changed = np.flatnonzero(right != Y)
     model.relabel(changed[::-1], right[changed[::-1]])
     kept = right != "fir" if isinstance(class_weight, dict) else np.ones(N, bool)
-    assert_same(model, make().fit(X[kept], right[kept]))
+    assert_same(model, make().fit(X, right))
     np.testing.assert_array_equal(model.ids_, np.flatnonzero(kept))
     model.relabel(changed[0], "ash")  # a single one
 
@@ -255,6 +255,7 @@ BAD = {
     "an unknown number": (lambda m: m.forget([0, 999]), "no training example with the number 999"),
     "a negative number": (lambda m: m.forget(-1), "no training example with the number -1"),
     "a number twice": (lambda m: m.forget([1, 1]), "twice"),
+    "rows of different lengths": (lambda m: m.forget([[1, 2], [3]]), "whole numbers"),
     "no numbers at all": (lambda m: m.forget(["a"]), "whole numbers"),
     "everything": (lambda m: m.forget(m.ids_), "all training examples"),
     "too few corrections": (lambda m: m.relabel([0, 1], ["elm"]), "inconsistent"),
@@ -273,9 +274,81 @@ def test_bad_updates_are_refused_and_change_nothing(what):
     assert all(vars(model)[name] is value for name, value in before.items())
 
 
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (dict(solver="foo"), "solver"),
+        (dict(tol=-1), "tol"),
+        (dict(max_iter="x"), "max_iter"),
+        (dict(class_weight="foo"), "class_weight"),
+        (dict(optimize=Optimizer(reoptimize_every="x")), "reoptimize_every"),
+        (dict(class_weight={"ash": 0.0}), "class_weight is zero for examples"),
+    ],
+)
+def test_parameters_are_checked_by_updates_too(parameters, message):
+    model = HistogramGPClassifier().fit(X[:60], Y[:60]).set_params(**parameters)
+    for change in (lambda: model.partial_fit(X[60:], Y[60:]), lambda: model.forget(0), lambda: model.relabel(0, "elm")):
+        with pytest.raises(ValueError, match=message):
+            change()
+    assert model.n_examples_ == 60
+
+
+@pytest.mark.parametrize("classes", [["a", None], [0.5, 1.0], [1.0, np.nan]])
+def test_declared_classes_must_be_classes(classes):
+    with pytest.raises(ValueError, match=r"classes must be|continuous"):
+        HistogramGPClassifier().partial_fit(X[:2], [1.0, 2.0], classes=classes)
+
+
+def test_labels_that_would_merge_classes_are_refused():
+    model = HistogramGPClassifier().fit(X[:4], [2**53, 2**53 + 1, 0, 0])
+    with pytest.raises(ValueError, match="cannot tell all known classes apart"):
+        model.partial_fit(X[4:5], [3.0])
+
+
+@pytest.mark.parametrize("options", SOLVERS, ids=IDS)
+def test_what_overflows_is_refused_and_not_learned(options):
+    model = HistogramGPRegressor(**options).fit(X[:60], TARGETS[:60])
+    expected = model.predict(TEST)
+    for change in (lambda: model.partial_fit(X[:1], [1e308]), lambda: model.relabel(0, 1e308)):
+        with pytest.raises(ValueError, match="overflow"), np.errstate(all="ignore"):
+            change()
+    np.testing.assert_array_equal(model.predict(TEST), expected)
+
+
+def test_a_preconditioner_that_no_longer_helps_is_made_anew():
+    rng = np.random.default_rng(0)
+    A, B = rng.random((300, 6)), rng.random((140, 6)) * 1e5
+    options = dict(solver="cg", tol=1e-8, noise=0.5, random_state=0)
+    y = rng.normal(size=440)
+    model = HistogramGPRegressor(**options).fit(A, y[:300]).partial_fit(B, y[300:])
+    fresh = HistogramGPRegressor(**options).fit(np.concatenate([A, B]), y)
+    np.testing.assert_allclose(model.predict(A), fresh.predict(A), atol=1e-5)
+    assert model.n_iter_ < 3 * fresh.n_iter_
+
+
+def test_threads_are_those_of_now():
+    model = HistogramGPClassifier(n_jobs=2).fit(X[:60], Y[:60]).set_params(n_jobs=1)
+    assert model.partial_fit(X[60:], Y[60:])._posterior.operator.n_threads == 1
+    assert model.set_params(n_jobs=2).forget(0)._posterior.operator.n_threads == 2
+
+
+def test_parameters_that_are_set_during_an_update_stay():
+    model = HistogramGPClassifier().fit(X[:60], Y[:60])
+    with updating(model) as changed:
+        model.set_params(prediction="quantized")
+        changed.mark_ = 1
+    assert model.prediction == "quantized"
+    assert model.mark_ == 1
+
+
+def test_nothing_known_is_no_certainty():
+    model = HistogramGPClassifier().partial_fit(np.eye(4)[:2], ["a", "b"])
+    assert 0.3 < model.predict_proba([[0.1, 0, 0, 0]])[0, 0] < 0.7
+
+
 def test_targets_of_another_shape_are_refused():
     model = HistogramGPRegressor().fit(X[:60], TARGETS[:60])
-    with pytest.raises(ValueError, match=r"targets of the shape \(n\)"):
+    with pytest.raises(ValueError, match=r"targets of the shape \(n,\)"):
         model.partial_fit(X[:2], np.ones((2, 2)))
     with pytest.raises(ValueError, match="shape"):
         model.relabel([1, 2], np.ones((2, 2)))

@@ -105,6 +105,11 @@ class OperatorSuite:
             smaller = np.sqrt(np.minimum(data[:, None], data[None]))
             close(it.gradient(U, V)["weights"], np.einsum("is,ijd,js->d", U, smaller, V))
             close(it.trace_gradient()["weights"], np.sqrt(data).sum(axis=0))
+        # Further rows may bring so many values that they no longer are few.
+        more = rng.random((200, 6))
+        many = operator.extend(Rows.from_array(more))
+        K = kernel_matrix(np.vstack([X, more]), np.vstack([X, more]), kernel)
+        close(many.row_sums(), K.sum(axis=1))
 
     @given(st.data())
     def test_matmat_is_the_dense_product(self, data):

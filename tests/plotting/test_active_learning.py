@@ -48,5 +48,11 @@ def test_curves_that_do_not_fit_together_are_refused():
         ActiveLearningDisplay.from_curves(
             {"a": [{"n_labels": [0, 1], "score": [0, 0]}, {"n_labels": [0], "score": [0]}]}
         )
+    with pytest.raises(ValueError, match="lists of curves"):
+        ActiveLearningDisplay.from_curves({"a": CURVES["mean"][0]})
+    with pytest.raises(ValueError, match="each with 'n_labels' and 'other'"):
+        ActiveLearningDisplay.from_curves(CURVES, score="other")
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        ActiveLearningDisplay.from_curves(CURVES, confidence=95)
     with pytest.raises(ValueError, match="'a' have 2 entries, but there are 3"):
         ActiveLearningDisplay([1, 2, 3], {"a": [[0.1, 0.2]]})

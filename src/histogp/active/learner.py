@@ -6,10 +6,12 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples
 
-from histogp.active.query import query
+from histogp.active.pool import numbers_of
+from histogp.active.query import known_strategy, query, whole_number
 from histogp.storage import Array
 
 
@@ -56,9 +58,9 @@ class ActiveLearner:
         random_state: Any = None,
     ):
         self.estimator = estimator
-        self.X_pool = X_pool
-        self.strategy = strategy
-        self.batch_size = batch_size
+        self.X_pool = X_pool.tocsr() if sparse.issparse(X_pool) else X_pool
+        self.strategy = known_strategy(strategy)
+        self.batch_size = whole_number(batch_size)
         self.variance = variance
         self.random_state = random_state
         self._random = check_random_state(random_state)
@@ -68,6 +70,8 @@ class ActiveLearner:
     def query(self, batch_size: int | None = None) -> Array:
         """The rows of the pool to label next, best first, of those not labelled yet."""
         batch_size = self.batch_size if batch_size is None else batch_size
+        if not self._open.any():
+            raise ValueError("All rows of the pool are labelled.")
         if not self._is_fitted():
             candidates = np.flatnonzero(self._open)
             return self._random.choice(candidates, min(batch_size, len(candidates)), replace=False)
@@ -83,7 +87,7 @@ class ActiveLearner:
 
     def teach(self, index: Any, y: Any) -> ActiveLearner:
         """Learn the labels of these rows of the pool."""
-        index = np.atleast_1d(np.asarray(index, int))
+        index = numbers_of(self.X_pool, np.atleast_1d(index))
         self.estimator.partial_fit(_safe_indexing(self.X_pool, index), y)
         self._open[index] = False
         self.queried_ = np.append(self.queried_, index)
@@ -120,6 +124,8 @@ class ActiveLearner:
             self.teach(index, labels)
             n_labels += len(index)
             lines.append(self._line(n_labels, asked - start, perf_counter() - answered, scoring))
+            if lines[-1].keys() != lines[0].keys():
+                raise ValueError("scoring must return the same names after each batch.")
         return {name: np.array([line[name] for line in lines]) for name in (lines[0] if lines else [])}
 
     def _line(self, n_labels: int, query_seconds: float, update_seconds: float, scoring: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from histogp.estimators.base import HistogramGP
 from histogp.estimators.state import snapshot
 from histogp.posterior.fit import FEW_ROWS
 from histogp.posterior.variance import METHODS, VarianceMethod
@@ -29,6 +30,8 @@ class Pool:
     """
 
     def __init__(self, estimator: Any, X: Any, candidates: Any, variance: str, random_state: Any):
+        if not isinstance(estimator, HistogramGP):
+            raise ValueError(f"A {type(estimator).__name__} cannot be asked; it takes an estimator of histogp.")
         check_is_fitted(estimator)
         if variance not in ("auto", *METHODS):
             raise ValueError(f"Unknown variance {variance!r}; known are {', '.join(map(repr, ('auto', *METHODS)))}.")
@@ -91,4 +94,6 @@ def numbers_of(X: Any, candidates: Any) -> Array:
         raise ValueError("candidates must be numbers of rows of the pool, or a mask of them.")
     if numbers.size and not 0 <= numbers.min() <= numbers.max() < n_rows:
         raise ValueError(f"candidates must be numbers of rows of the pool, which has {n_rows}.")
+    if len(np.unique(numbers)) < len(numbers):
+        raise ValueError("A row of the pool occurs twice among these.")
     return numbers.astype(int)

@@ -60,13 +60,22 @@ def query(
         Numbers of rows of ``X_pool``, best first; fewer if there are no more.
     utilities : ndarray of shape (batch_size,), if ``return_utilities``
     """
-    if strategy not in STRATEGIES:
-        raise ValueError(f"Unknown strategy {strategy!r}; known are {', '.join(map(repr, STRATEGIES))}.")
-    if not isinstance(batch_size, Integral) or batch_size < 1:
-        raise ValueError(f"batch_size must be a whole number above 0; got {batch_size!r}.")
+    strategy, batch_size = known_strategy(strategy), whole_number(batch_size)
     pool = Pool(estimator, X_pool, candidates, variance, random_state)
     if len(pool.candidates) == 0:
         raise ValueError("There are no candidates left to choose from.")
-    chosen, utilities = choose(STRATEGIES[strategy], pool, int(batch_size))
+    chosen, utilities = choose(STRATEGIES[strategy], pool, batch_size)
     index = pool.candidates[chosen]
     return (index, utilities) if return_utilities else index
+
+
+def known_strategy(strategy: Any) -> str:
+    if not isinstance(strategy, str) or strategy not in STRATEGIES:
+        raise ValueError(f"Unknown strategy {strategy!r}; known are {', '.join(map(repr, STRATEGIES))}.")
+    return strategy
+
+
+def whole_number(batch_size: Any) -> int:
+    if not isinstance(batch_size, Integral) or batch_size < 1:
+        raise ValueError(f"batch_size must be a whole number above 0; got {batch_size!r}.")
+    return int(batch_size)

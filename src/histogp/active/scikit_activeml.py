@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from histogp.active.pool import Pool
+from histogp.active.query import known_strategy
 from histogp.active.strategies import STRATEGIES, choose
 from histogp.estimators.classifier import HistogramGPClassifier
 
@@ -65,8 +66,7 @@ class HistogramGPSampling(SingleAnnotatorPoolQueryStrategy):
         utilities : ndarray of shape (batch_size, n_samples) or (batch_size, n_candidates), if ``return_utilities``
             At each choice; NaN for samples that cannot be chosen.
         """
-        if self.strategy not in STRATEGIES:
-            raise ValueError(f"Unknown strategy {self.strategy!r}; known are {', '.join(map(repr, STRATEGIES))}.")
+        strategy = STRATEGIES[known_strategy(self.strategy)]
         X, y, candidates, batch_size, return_utilities = self._validate_data(
             X, y, candidates, batch_size, return_utilities, reset=True
         )
@@ -75,10 +75,10 @@ class HistogramGPSampling(SingleAnnotatorPoolQueryStrategy):
         labelled = is_labeled(y, missing_label=self.missing_label_)
         if labelled.any():
             model = clone(HistogramGPClassifier() if self.estimator is None else self.estimator)
-            model.partial_fit(X[labelled], y[labelled])
+            model.partial_fit(X[labelled], np.array(y[labelled].tolist()))  # not as objects
             history: list[np.ndarray] = []
             pool = Pool(model, X_candidates, None, self.variance, self.random_state_)
-            chosen, _ = choose(STRATEGIES[self.strategy], pool, batch_size, history if return_utilities else None)
+            chosen, _ = choose(strategy, pool, batch_size, history if return_utilities else None)
         else:  # nothing to tell candidates apart by
             chosen = self.random_state_.permutation(len(places))[:batch_size]
             history = [np.where(np.isin(np.arange(len(places)), chosen[:k]), -np.inf, 0.0) for k in range(len(chosen))]

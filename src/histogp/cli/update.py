@@ -40,6 +40,7 @@ def run(options: argparse.Namespace) -> None:
     output = options.output or options.model
     before = _version(options.model)
     model = load(options.model)
+    n_jobs = model.n_jobs
     if options.jobs is not None:
         model.set_params(n_jobs=options.jobs)
     replaceable(Path(output))
@@ -54,8 +55,9 @@ def run(options: argparse.Namespace) -> None:
         seconds = perf_counter() - start
         if names is not None:
             model.feature_names_in_ = names
+        model.set_params(n_jobs=n_jobs)
         advance(title=f"writing {output}")
-        if output == options.model and _version(output) != before:
+        if os.path.exists(output) and os.path.samefile(output, options.model) and _version(output) != before:
             raise DataError(f"{output} has changed while it was being updated; nothing was written.")
         model.save(output)
     new = [] if classes is None else [str(label) for label in model.classes_ if label not in classes]
@@ -74,7 +76,7 @@ def _read(options: argparse.Namespace, model: Any) -> tuple[Any, Any]:
     X, y, _ = read_data(options, "classification" if is_classifier(model) else "regression", model)
     if not is_classifier(model):
         return X, y if model._single_output else y[:, None]
-    return X, typed(y) if model.classes_.dtype.kind in "iu" else y
+    return X, typed(y) if model.classes_.dtype.kind in "biu" else y
 
 
 def _version(path: str) -> tuple[int, int, int]:

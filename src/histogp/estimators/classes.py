@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import compute_class_weight
+from sklearn.utils import column_or_1d, compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
 
 from histogp.solvers.noise import Noise
 from histogp.storage import Array
@@ -23,7 +24,20 @@ def merged(known: Array, more: Array) -> Array:
     if len(known) and len(more) and _are_texts(known) != _are_texts(more):
         kinds = ["texts" if _are_texts(labels) else "numbers" for labels in (more, known)]
         raise ValueError(f"The new labels are {kinds[0]}, but those known are {kinds[1]}.")
-    return np.unique(np.concatenate([known, more])) if len(known) else more
+    everything = np.unique(np.concatenate([known, more])) if len(known) else more
+    if any(len(np.unique(labels.astype(everything.dtype))) < len(labels) for labels in (known, more)):
+        raise ValueError("The new labels are of a type that cannot tell all known classes apart.")
+    return everything
+
+
+def declared(classes: Any) -> Array:
+    """Classes that users name, sorted."""
+    labels = column_or_1d(classes)
+    has_others = labels.dtype == object and not _are_texts(labels)
+    if has_others or (labels.dtype.kind == "f" and not np.all(np.isfinite(labels))):
+        raise ValueError(f"classes must be numbers or texts; got {list(labels)!r}.")
+    check_classification_targets(labels)
+    return np.unique(labels)
 
 
 def codes_in(classes: Array, labels: Array) -> Array:

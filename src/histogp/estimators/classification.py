@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 
 from histogp.estimators.classes import (
@@ -13,6 +13,7 @@ from histogp.estimators.classes import (
     carried_over,
     class_weights,
     codes_in,
+    declared,
     is_ignored,
     merged,
     one_against_rest,
@@ -46,7 +47,7 @@ class ClassificationMixin(LearningMixin):
         first = not hasattr(self, "_posterior")
         X, y = validate_features(self, X, reset=first, y=y)
         check_classification_targets(y)
-        everything = y if classes is None else merged(np.unique(column_or_1d(classes)), y)
+        everything = y if classes is None else merged(declared(classes), y)
         if first:
             self._begin(X, y, np.unique(everything), sample_weight, with_callbacks=False)
             return
@@ -62,17 +63,12 @@ class ClassificationMixin(LearningMixin):
         index = self._rows_of(ids)
         check_consistent_length(index, y)
         check_classification_targets(y)
-        ignored = is_ignored(self.class_weight, y)
-        if ignored.any():
-            self._forget(index[ignored])
-            ids, y = ids[~ignored], y[~ignored]
-            index = self._rows_of(ids)
-        if len(index):
-            everything = merged(self.classes_, y)
-            codes = codes_in(everything, self.classes_)[self._examples.y]
-            codes[index] = codes_in(everything, y)
-            examples, outputs = self._still_there(self._examples.with_labels(codes), everything)
-            self._correct(examples, outputs, len(index))
+        everything = merged(self.classes_, y)
+        codes = codes_in(everything, self.classes_)[self._examples.y]
+        codes[index] = codes_in(everything, y)
+        gone = index[is_ignored(self.class_weight, y)]
+        examples = self._examples.with_labels(codes)
+        self._change(*self._still_there(examples.without(gone), everything), gone, len(index))
 
     def _outputs(self, examples: Examples) -> tuple[Examples, dict[str, Any]]:
         return self._still_there(examples, self.classes_)
@@ -87,6 +83,8 @@ class ClassificationMixin(LearningMixin):
         classes, codes, weights = outputs["classes_"], examples.y, examples.weights
         if self.class_weight not in (None, "balanced-ovr"):
             weights = weights * class_weights(self.class_weight, classes, codes, weights)[codes]
+            if weights.min() == 0:
+                raise ValueError("class_weight is zero for examples that the model has learned: fit it again.")
         targets = one_against_rest(codes, len(classes))
         if self.class_weight == "balanced-ovr":
             return Problem(targets, balanced_noise(noise, codes, weights, len(classes)), outputs)

@@ -234,7 +234,7 @@ class HistogramGPClassifier(ClassifierMixin, ClassificationMixin, HistogramGP):
         ----------
         ids : int or array-like of int
             Which examples, by their numbers in ``ids_``.
-        y : label or array-like of shape (len(ids),)
+        y : array-like of shape (len(ids),), or a label if there is one example
             Their labels.
 
         Returns

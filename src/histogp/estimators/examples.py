@@ -56,7 +56,10 @@ class Examples:
 
     def rows_of(self, ids: Any) -> Array:
         """The rows of the examples with these numbers, in their order."""
-        ids = np.atleast_1d(np.asarray(ids))
+        try:
+            ids = np.atleast_1d(np.asarray(ids))
+        except ValueError:  # rows of different lengths
+            ids = np.empty((0, 0))
         if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
             raise ValueError(f"ids must be whole numbers, as ids_ has them; got {ids!r}.")
         rows = np.searchsorted(self.ids, ids)

@@ -102,7 +102,8 @@ class LearningMixin(CallbackSupportMixin):
         """
         check_is_fitted(self)
         with updating(self) as changed:
-            changed._forget(changed._rows_of(ids))
+            index = changed._rows_of(ids)
+            changed._change(*changed._outputs(changed._examples.without(index)), index, len(index))
         return self
 
     def _problem(self, examples: Examples, noise: float, outputs: Attributes) -> Problem:
@@ -159,15 +160,6 @@ class LearningMixin(CallbackSupportMixin):
         self._keep_search(tuned)
         watch.end(lambda: state(posterior.alpha, posterior.residual))
 
-    def _forget(self, index: Array) -> None:
-        """Go on without these rows; on a copy that is about to take the place of the estimator."""
-        if len(index) == self._examples.n_rows:
-            raise ValueError("These are all training examples; a model without any is one that has not been fitted.")
-        posterior = self._posterior_with_training()
-        examples, outputs = self._outputs(self._examples.without(index))
-        alpha = np.delete(posterior.alpha, index, axis=0)
-        self._go_on(examples, outputs, posterior.operator.remove(index), None, alpha, len(index))
-
     def _extend(self, X: Any, examples: Examples, outputs: Attributes) -> None:
         """Go on with the rows of X at the end of the examples."""
         posterior = self._posterior_with_training()
@@ -175,11 +167,17 @@ class LearningMixin(CallbackSupportMixin):
         alpha = np.concatenate([posterior.alpha, np.zeros((rows.n_rows, posterior.alpha.shape[1]))])
         self._go_on(examples, outputs, posterior.operator.extend(rows), rows, alpha, rows.n_rows)
 
-    def _correct(self, examples: Examples, outputs: Attributes, n_changes: int) -> None:
-        """Go on with the same rows and other labels."""
+    def _change(self, examples: Examples, outputs: Attributes, gone: Array, n_changes: int) -> None:
+        """Go on without the rows that are gone, perhaps none, and with other labels."""
+        if examples.n_rows == 0:
+            raise ValueError("These are all training examples; a model without any is one that has not been fitted.")
         posterior = self._posterior_with_training()
-        none = Rows.from_array(np.empty((0, posterior.operator.n_columns)))
-        self._go_on(examples, outputs, posterior.operator, none, posterior.alpha, n_changes)
+        if len(gone):
+            alpha = np.delete(posterior.alpha, gone, axis=0)
+            self._go_on(examples, outputs, posterior.operator.remove(gone), None, alpha, n_changes)
+        else:
+            none = Rows.from_array(np.empty((0, posterior.operator.n_columns)))
+            self._go_on(examples, outputs, posterior.operator, none, posterior.alpha, n_changes)
 
     def _go_on(
         self,
@@ -197,6 +195,7 @@ class LearningMixin(CallbackSupportMixin):
         """
         announce_compilation()
         options = self._solver_options()
+        operator = operator.using(options.n_threads)
         problem = self._problem(examples, self.noise_, outputs)
         start = self._start(alpha, problem)
         before: Posterior = self._posterior

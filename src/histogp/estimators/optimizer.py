@@ -128,7 +128,9 @@ def search_is_due(optimizer: str | Optimizer | None, n_changed: int, n_searched:
     """Whether to search again after ``n_changed`` changes since a search that saw ``n_searched`` examples."""
     if optimizer is None:
         return False
-    every = (Optimizer(optimizer) if isinstance(optimizer, str) else optimizer).reoptimize_every
+    optimizer = Optimizer(optimizer) if isinstance(optimizer, str) else optimizer
+    optimizer._validate_params()
+    every = optimizer.reoptimize_every
     if every is None:
         return False
     return n_changed >= (every if isinstance(every, Integral) else every * n_searched)

@@ -321,12 +321,12 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         corrected = self._examples.y.copy()
         corrected[index] = y
         examples, outputs = self._outputs(self._examples.with_labels(corrected))
-        self._correct(examples, outputs, len(index))
+        self._change(examples, outputs, index[:0], len(index))
 
     def _check_outputs(self, y: Array) -> None:
         if y.shape[1:] != self._examples.y.shape[1:]:
-            expected = ", ".join(map(str, ("n", *self._examples.y.shape[1:])))
-            raise ValueError(f"y has the shape {y.shape}, but the model has learned targets of the shape ({expected}).")
+            expected = "(n,)" if self._single_output else f"(n, {self._scale.size})"
+            raise ValueError(f"y has the shape {y.shape}, but the model has learned targets of the shape {expected}.")
 
     def _outputs(self, examples: Examples) -> tuple[Examples, dict[str, Any]]:
         return examples, {"_single_output": self._single_output, "_target_dtype": self._target_dtype}

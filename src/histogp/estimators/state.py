@@ -34,8 +34,12 @@ def updating(estimator: Any) -> Iterator[Any]:
     """A copy to change, which takes the place of the estimator's state at once, and only if all went well."""
     before = vars(estimator)
     changed = snapshot(estimator)
+    changed._validate_params()
+    parameters = {name: before[name] for name in estimator._get_param_names()}
     yield changed
     with _swap:
         if vars(estimator) is not before:
             raise RuntimeError("Another thread has updated this estimator meanwhile; this update is left out.")
+        # What `set_params` has changed meanwhile.
+        changed.__dict__.update({name: before[name] for name in parameters if before[name] is not parameters[name]})
         estimator.__dict__ = changed.__dict__

@@ -195,6 +195,10 @@ class KernelOperator(ABC):
     def trace_gradient(self) -> dict[str, Array]:
         """Derivative of the trace of K, by the same names."""
 
+    def using(self, n_threads: int) -> KernelOperator:
+        """The same with another number of threads, where these count."""
+        return self
+
     @abstractmethod
     def extend(self, rows: Rows) -> KernelOperator:
         """The operator with further training rows after the present ones, for about one product."""

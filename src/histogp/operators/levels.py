@@ -44,7 +44,7 @@ class Levels(Compressed):
         np.not_equal(data.values[1:], data.values[:-1], out=is_first[1:])
         is_first[data.indptr[:-1][data.counts > 0]] = True
         n_levels = int(np.count_nonzero(is_first))
-        if n_levels > MOST_LEVELS or n_levels * NONZEROS_A_LEVEL > len(data.values):
+        if _are_too_many(n_levels, len(data.values)):
             return None
         first = np.flatnonzero(is_first)
         counts = np.diff(first, append=len(is_first))
@@ -70,7 +70,7 @@ class Levels(Compressed):
         numbers = np.empty(len(leaders), int)
         numbers[~is_new] = known.row_of[leaders[~is_new]]
         numbers[is_new] = n_known + np.arange(np.count_nonzero(is_new))
-        if len(leaders) > MOST_LEVELS:
+        if _are_too_many(len(leaders), len(self.level_of) + len(rows.values)):
             return None
         level_of = np.empty(len(order), np.uint16)
         level_of[order] = numbers[group]
@@ -124,3 +124,7 @@ class Levels(Compressed):
         if n_parts not in self._known_parts:
             self._known_parts[n_parts] = self.parts(n_parts)
         return self._known_parts[n_parts]
+
+
+def _are_too_many(n_levels: int, n_nonzeros: int) -> bool:
+    return n_levels > MOST_LEVELS or n_levels * NONZEROS_A_LEVEL > n_nonzeros

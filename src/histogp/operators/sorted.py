@@ -222,6 +222,11 @@ class SortedOperator(KernelOperator):
 
         threads.run(add, data.parts(self.n_threads))
 
+    def using(self, n_threads: int) -> SortedOperator:
+        other = object.__new__(SortedOperator)
+        other.__dict__.update({**vars(self), "n_threads": n_threads})
+        return other
+
     def extend(self, rows: Rows) -> SortedOperator:
         levels = self._levels.extend(rows) if isinstance(self._levels, Levels) else _UNKNOWN
         return SortedOperator(self.data.extend(rows), self.kernel, self.n_threads, levels)

@@ -74,6 +74,8 @@ class ActiveLearningDisplay:
         runs = [run for several in curves.values() for run in several]
         if not runs:
             raise ValueError("There are no curves to show.")
+        if not all(isinstance(run, Mapping) and {"n_labels", score} <= run.keys() for run in runs):
+            raise ValueError(f"curves must be lists of curves, by strategy, each with 'n_labels' and {score!r}.")
         n_labels = np.asarray(runs[0]["n_labels"])
         if any(not np.array_equal(n_labels, run["n_labels"]) for run in runs):
             raise ValueError("All runs must have the same numbers of labels.")
@@ -82,6 +84,8 @@ class ActiveLearningDisplay:
 
     def plot(self, *, confidence: float = 0.95, ax: Any = None) -> ActiveLearningDisplay:
         """Draw the curves; see `from_curves`."""
+        if not 0 < confidence < 1:
+            raise ValueError(f"confidence must lie between 0 and 1; got {confidence!r}.")
         self.ax_ = new_axes("ActiveLearningDisplay", ax)
         self.figure_ = self.ax_.figure
         self.lines_, self.bands_ = {}, {}

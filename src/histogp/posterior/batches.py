@@ -79,6 +79,8 @@ def choose_batch(
     variances = variances.copy()
     everything = np.arange(len(variances))
     qualities = quality(variances, everything)
+    if np.isnan(qualities).any():
+        raise ValueError("Means or variances of the pool are not numbers; its features may be too large.")
     explained = np.zeros((len(variances), n_rows))
     n_seen = np.zeros(len(variances), int)
     chosen: list[int] = []
@@ -93,9 +95,10 @@ def choose_batch(
                 observed.add(take(np.array([best])))
             continue
         all_of_them = len(everything) <= AT_ONCE or history is not None
-        top = everything if all_of_them else np.argpartition(-qualities, AT_ONCE)[:AT_ONCE]
+        # The best itself may be left out by chance where many are as good.
+        top = everything if all_of_them else np.append(np.argpartition(-qualities, AT_ONCE)[:AT_ONCE], best)
         for n_known in np.unique(n_seen[top]):
-            some = top[(n_seen[top] == n_known) & np.isfinite(qualities[top])]
+            some = np.unique(top[(n_seen[top] == n_known) & (qualities[top] > -np.inf)])
             if n_known < len(observed) and len(some):
                 now = observed.explained(take(some), explained[some, :n_known])
                 explained[some, : len(observed)] = now

@@ -15,7 +15,7 @@ from histogp.posterior.objectives import Data, bound_of, quadrature_of
 from histogp.posterior.probability import codes_of, fit_temperature, leave_one_out
 from histogp.posterior.quantized import QuantizedMean
 from histogp.posterior.variance import KEPT_VARIANCES, VarianceMethod, VarianceOptions, Variances
-from histogp.solvers.cholesky import is_small
+from histogp.solvers.cholesky import SMALL_N, is_small
 from histogp.solvers.noise import Noise
 from histogp.solvers.options import SolverOptions
 from histogp.solvers.solution import Callback, Solution
@@ -138,9 +138,14 @@ class Posterior:
         """Condition on targets of the operator with further ``rows``, perhaps none, after those that are there."""
         system = None if self.system is None else self.system.using(options).updated(operator, rows, noise)
         rng = np.random.default_rng(self.seed)
-        return fit_posterior(
+        found = fit_posterior(
             operator, noise, targets, options, rng, seed=self.seed, start=start, system=system, keep=True
         )
+        if found[1].converged or system is None:
+            return found
+        # What was right for the rows before is not for these.
+        start = found[0].alpha
+        return fit_posterior(operator, noise, targets, options, rng, seed=self.seed, start=start, keep=True)
 
     def variance_shares(self) -> Array:
         """The part that each dimension has in the trace of K, (D,)."""
@@ -208,5 +213,7 @@ def fit_posterior(
         system = System.build(operator, noise, targets.shape[1], options, rng)
     solution = system.solve(targets, options.tol, start=start, callback=callback, verify=True)
     residual = float(solution.residuals.max())
-    kept = system if keep or len(system.factors) == 1 else None
+    if not (np.isfinite(residual) and np.all(np.isfinite(solution.values))):
+        raise ValueError("The solution overflows; scale features, targets and weights to moderate values.")
+    kept = system if keep or (len(system.factors) == 1 and operator.n_rows <= SMALL_N) else None
     return Posterior(operator, noise, solution.values, targets, residual, seed, system=kept), solution

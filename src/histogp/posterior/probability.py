@@ -18,6 +18,7 @@ from histogp.storage import Array
 # Examples that are left out, one at a time, where that is done exactly.
 MOST_EXAMPLES = 1000
 # Temperatures that make sense, as logarithms, for scores between -1 and 1.
+NEGLIGIBLE = 1e-9
 LOWEST, HIGHEST = np.log(1e-2), np.log(1e3)
 
 
@@ -71,6 +72,8 @@ def fit_temperature(means: Array, codes: Array, weights: Array) -> float:
     one in n + 2, so that scores without an error give a finite factor.
     """
     scores = _of_classes(means)
+    if np.abs(scores).max(initial=0.0) < NEGLIGIBLE:  # nothing to learn from
+        return 1.0
     n_classes = scores.shape[1]
     doubt = 1 / (len(codes) + 2)
     wanted = np.full(scores.shape, doubt / (n_classes - 1))

@@ -37,17 +37,20 @@ def single_threaded_blas() -> Iterator[None]:
     The limit holds for the whole process, so the last of several threads to leave takes it back.
     """
     global _limit, _users
-    with _lock:
-        _users += 1
-        if _users == 1:
-            _limit = _controller().limit(limits=1, user_api="blas")
+    entered = False
     try:
+        with _lock:
+            if _users == 0:
+                _limit = _controller().limit(limits=1, user_api="blas")
+            _users += 1
+            entered = True
         yield
     finally:
         with _lock:
-            _users -= 1
-            if _users == 0:
+            _users -= entered
+            if _users == 0 and _limit is not None:
                 _limit.restore_original_limits()
+                _limit = None
 
 
 def suited_blas(n_operations: float) -> AbstractContextManager[None]:

@@ -161,6 +161,12 @@ class Preconditioner:
             out += block @ of_factor[begin:end]
         return np.sqrt(self._scale) * out
 
+    def using(self, n_threads: int) -> Preconditioner:
+        """The same with another number of threads."""
+        other = copy.copy(self)
+        other._n_threads = n_threads
+        return other
+
     def updated(self, operator: KernelOperator, rows: Rows, noise: Noise, same_noise: bool) -> Preconditioner:
         """For the operator with further rows after the present ones, perhaps none, and perhaps another noise, too."""
         n_old = len(self._diagonals)

@@ -19,6 +19,8 @@ from histogp.storage import Array, Rows
 
 # A preconditioner serves until there are so many times more rows than when it was made.
 GROWTH = 1.5
+# And as long as heights are not many times larger.
+MOST_SCALE = 16
 
 
 def is_dense(operator: KernelOperator, noise: Noise, options: SolverOptions) -> bool:
@@ -62,8 +64,9 @@ class System:
         return self.noise.n_matrices
 
     def using(self, options: SolverOptions) -> System:
-        """The same with another limit of iterations."""
-        return replace(self, options=options)
+        """The same with another limit of iterations and number of threads."""
+        preconditioner = self.preconditioner and self.preconditioner.using(options.n_threads)
+        return replace(self, options=options, preconditioner=preconditioner)
 
     def solve(
         self,
@@ -137,7 +140,7 @@ class System:
                     for factor, diagonal in zip(self.factors, diagonals, strict=True)
                 ]
             return replace(changed, factors=tuple(factors))
-        if n > GROWTH * self.made_for:
+        if n > GROWTH * self.made_for or operator.scale > MOST_SCALE * self.operator.scale:
             return None
         if self.preconditioner is not None:
             changed = replace(changed, preconditioner=self.preconditioner.updated(operator, rows, noise, same_noise))
