@@ -101,6 +101,8 @@ class OperatorSuite:
             U, V = rng.standard_normal((2, len(K), 3))
             close(it.matmat(V), K @ V)
             close(it.matmat(V[:, :1]), K @ V[:, :1])
+            unseen = np.vstack([rng.random((5, 6)) * 9, data[:3]])
+            close(it.table(V).evaluate(Rows.from_array(unseen), 2), kernel_matrix(unseen, data, kernel) @ V)
             close(it.matmat(V, "single"), K @ V, K.max() * np.abs(V).sum(axis=0), rtol=1e-6)
             smaller = np.sqrt(np.minimum(data[:, None], data[None]))
             close(it.gradient(U, V)["weights"], np.einsum("is,ijd,js->d", U, smaller, V))

@@ -86,6 +86,20 @@ class NodeLayout:
 
 
 @dataclass(frozen=True, eq=False)
+class NodeTable:
+    """``x -> sum_d f_d(x_d)`` for functions that are linear between nodes. Immutable.
+
+    values : (n_nodes, M), of the functions at the nodes
+    """
+
+    layout: NodeLayout
+    values: Array
+
+    def evaluate(self, rows: Rows, n_threads: int = 1) -> Array:
+        return self.layout.read(self.values, self.layout.locate(rows, n_threads), n_threads)
+
+
+@dataclass(frozen=True, eq=False)
 class LowerTable:
     """``x -> K(x, x) - sum_d f_d``, with functions that do not decrease read at the next node below. Immutable.
 

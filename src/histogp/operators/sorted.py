@@ -17,7 +17,7 @@ from histogp.operators.base import Grid, KernelOperator, Precision
 from histogp.operators.grid import last_of_each_column
 from histogp.operators.levels import Levels
 from histogp.operators.lookup import LookupTable
-from histogp.operators.nodes import LowerTable, NodeLayout
+from histogp.operators.nodes import LowerTable, NodeLayout, NodeTable
 from histogp.operators.quantized import QuantizedTable
 from histogp.storage import Array, Rows, SortedColumns, aligned_zeros, plain
 
@@ -234,8 +234,33 @@ class SortedOperator(KernelOperator):
     def remove(self, rows: Any) -> SortedOperator:
         return SortedOperator(self.data.remove(rows), self.kernel, self.n_threads)
 
-    def table(self, alpha: Array) -> LookupTable:
+    def table(self, alpha: Array) -> LookupTable | NodeTable:
+        if (levels := self._few_levels()) is not None:
+            return self._level_table(levels, alpha)
         return LookupTable(self.data, self.heights, alpha, self.kernel.heights, self.n_threads)
+
+    def _level_table(self, levels: Levels, alpha: Array) -> NodeTable:
+        """A predictor is linear between training values: with few of them a node at each is all it takes."""
+        columns, heights = levels.columns, self._derive("levels", lambda: self._level_heights(levels))
+        layout = NodeLayout.build(columns, heights, self.kernel, columns.n_rows, 1)
+        if alpha.shape[1] == 1:
+            sums = [levels.gather(plain(alpha[:, 0], np.float64), self.n_threads)[:, None]]
+        else:
+            blocks = [alpha[:, k : k + self.block_width] for k in range(0, alpha.shape[1], self.block_width)]
+            sums = [levels.gather(self._block(some, np.float64), self.n_threads)[:, : some.shape[1]] for some in blocks]
+        out = np.zeros((layout.n_nodes, alpha.shape[1]))
+        quantized.fill_nodes(
+            columns.indptr,
+            columns.row_of,
+            heights,
+            plain(np.hstack(sums)),
+            layout.starts,
+            layout.heights,
+            0,
+            self.n_columns,
+            out,
+        )
+        return NodeTable(layout, out)
 
     def grid_table(self, alpha: Array, grid: Grid) -> QuantizedTable:
         return QuantizedTable.build(self.data, self.heights, alpha, self.kernel, grid, self.n_threads)
