@@ -12,6 +12,7 @@ import numpy as np
 from drawings import quick_draw
 from measure import PLOTS, fashion_mnist
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from threadpoolctl import threadpool_limits
 
 from histogp import HistogramGPClassifier
 from histogp.active import ActiveLearner, query
@@ -98,7 +99,7 @@ def _area(name: str, values: np.ndarray, reference: np.ndarray) -> dict[str, flo
 
 def _compare(run: Callable[[int, str], Curve], n_runs: int) -> dict[str, list[Curve]]:
     """The curves of all strategies, on two cores; the runs of one number have the same data and start."""
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
+    with ProcessPoolExecutor(2, get_context("spawn"), initializer=threadpool_limits, initargs=(1,)) as processes:
         jobs = {name: processes.map(partial(run, strategy=name), range(n_runs), chunksize=5) for name in STRATEGIES}
         return {name: list(found) for name, found in jobs.items()}
 
