@@ -242,7 +242,7 @@ class SortedOperator(KernelOperator):
     def _level_table(self, levels: Levels, alpha: Array) -> NodeTable:
         """A predictor is linear between training values: with few of them a node at each is all it takes."""
         columns, heights = levels.columns, self._derive("levels", lambda: self._level_heights(levels))
-        layout = NodeLayout.build(columns, heights, self.kernel, columns.n_rows, 1)
+        layout = NodeLayout.build(columns, heights, self.kernel, int(columns.counts.max(initial=1)), 1)
         if alpha.shape[1] == 1:
             sums = [levels.gather(plain(alpha[:, 0], np.float64), self.n_threads)[:, None]]
         else:
