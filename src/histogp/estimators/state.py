@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TypeVar
 
+from sklearn.utils._param_validation import validate_parameter_constraints
+
 Method = TypeVar("Method", bound=Callable[..., Any])
 _swap = threading.Lock()
 
@@ -34,8 +36,8 @@ def updating(estimator: Any) -> Iterator[Any]:
     """A copy to change, which takes the place of the estimator's state at once, and only if all went well."""
     before = vars(estimator)
     changed = snapshot(estimator)
-    changed._validate_params()
-    parameters = {name: before[name] for name in estimator._get_param_names()}
+    parameters = estimator.get_params(deep=False)
+    validate_parameter_constraints(estimator._parameter_constraints, parameters, caller_name=type(estimator).__name__)
     yield changed
     with _swap:
         if vars(estimator) is not before:
