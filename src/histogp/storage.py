@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -152,6 +153,15 @@ class Rows(Compressed):
         entries = np.arange(indptr[-1]) + np.repeat(self.indptr[:-1][index] - indptr[:-1], counts)
         return Rows(indptr, self.column_of[entries], self.values[entries], self.n_columns)
 
+    def followed_by(self, rows: Rows) -> Rows:
+        """These rows and then those."""
+        return Rows(
+            np.concatenate([self.indptr, self.indptr[-1] + rows.indptr[1:]]),
+            np.concatenate([self.column_of, rows.column_of]),
+            np.concatenate([self.values, rows.values]),
+            self.n_columns,
+        )
+
     def block(self, begin: int, end: int) -> Rows:
         """The rows ``begin..end`` without copying the non-zeros."""
         inside = slice(self.indptr[begin], self.indptr[end])
@@ -232,6 +242,10 @@ class SortedColumns(Compressed):
     def n_columns(self) -> int:
         return len(self.indptr) - 1
 
+    @property
+    def n_nonzeros(self) -> int:
+        return len(self.row_of)
+
     def expand(self, per_column: Array) -> Array:
         """Repeat a value a column, (D,), for each non-zero, (nnz,)."""
         return np.repeat(per_column, self.counts)
@@ -252,7 +266,11 @@ class SortedColumns(Compressed):
         return Rows(indptr, column_of, row_values, self.n_columns)
 
     def extend(self, rows: Rows) -> SortedColumns:
-        """Merge further rows in, numbered after the present ones; nothing is sorted again."""
+        """With further rows, numbered after the present ones; they are merged in when they are first needed."""
+        return _Extended(self, rows)
+
+    def merge(self, rows: Rows) -> SortedColumns:
+        """The same at once; nothing is sorted again."""
         more = SortedColumns.from_rows(rows)
         indptr = self.indptr + more.indptr
         row_of = np.empty(indptr[-1], np.uint32)
@@ -277,6 +295,52 @@ class SortedColumns(Compressed):
         inside = slice(self.indptr[first], self.indptr[last])
         indptr = self.indptr[first : last + 1] - self.indptr[first]
         return SortedColumns(indptr, self.row_of[inside], self.values[inside], self.n_rows)
+
+
+class _Extended(SortedColumns):
+    """Columns and rows that are to be merged in, of several extensions together."""
+
+    _base: SortedColumns
+    _rows: Rows
+
+    def __init__(self, base: SortedColumns, rows: Rows):
+        self.__dict__.update(_base=base, _rows=rows)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SortedColumns, (self.indptr, self.row_of, self.values, self.n_rows)
+
+    @cached_property
+    def _merged(self) -> SortedColumns:
+        return self._base.merge(self._rows)
+
+    @property
+    def indptr(self) -> Array:  # type: ignore[override]
+        return self._merged.indptr
+
+    @property
+    def row_of(self) -> Array:
+        return self._merged.row_of
+
+    @property
+    def values(self) -> Array:
+        return self._merged.values
+
+    @property
+    def n_rows(self) -> int:
+        return self._base.n_rows + self._rows.n_rows
+
+    @property
+    def n_columns(self) -> int:
+        return self._base.n_columns
+
+    @property
+    def n_nonzeros(self) -> int:
+        return self._base.n_nonzeros + len(self._rows.values)
+
+    def extend(self, rows: Rows) -> SortedColumns:
+        if "_merged" in vars(self):
+            return _Extended(self._merged, rows)
+        return _Extended(self._base, self._rows.followed_by(rows))
 
 
 def _transpose(indptr: Array, index: Array, values: Array, n_groups: int, n_threads: int) -> tuple[Array, Array, Array]:

@@ -29,11 +29,13 @@ class Levels(Compressed):
 
     indptr : (N + 1,); level_of : (nnz,) uint16
     columns : the rows of K_L as sorted columns
+    frequencies : (n_levels,), the non-zeros of each level
     """
 
     indptr: Array
     level_of: Array
     columns: SortedColumns
+    frequencies: Array
     _known_parts: dict[int, list[list[tuple[int, int]]]] = field(default_factory=dict)
 
     @classmethod
@@ -52,7 +54,7 @@ class Levels(Compressed):
         rows = data.to_rows(np.repeat(levels.astype(np.uint16), counts), n_threads)
         indptr = np.searchsorted(first, data.indptr)
         columns = SortedColumns(indptr, levels.astype(np.uint32), data.values[first], n_levels)
-        return cls(rows.indptr, rows.values, columns)
+        return cls(rows.indptr, rows.values, columns, counts)
 
     def extend(self, rows: Rows) -> Levels | None:
         """With further rows; None if they bring too many levels."""
@@ -76,10 +78,13 @@ class Levels(Compressed):
         level_of[order] = numbers[group]
         indptr = np.searchsorted(column_of[leaders], np.arange(known.n_columns + 1))
         columns = SortedColumns(indptr, numbers.astype(np.uint32), values[leaders], len(leaders))
+        frequencies = np.bincount(level_of[n_known:], minlength=len(leaders))
+        frequencies[:n_known] += self.frequencies
         return Levels(
             np.concatenate([self.indptr, self.indptr[-1] + rows.indptr[1:]]),
             np.concatenate([self.level_of, level_of[n_known:]]),
             columns,
+            frequencies,
         )
 
     def gather(self, vectors: Array, n_threads: int) -> Array:

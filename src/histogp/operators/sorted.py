@@ -43,13 +43,27 @@ class SortedOperator(KernelOperator):
         self.data = data
         self.kernel = kernel
         self.n_threads = n_threads
-        self.heights = kernel.weighted(kernel.transformed(data), data)
-        _check_order(data, self.heights, kernel)
-        largest = self.heights.max(initial=0.0)
-        self.scale = 2.0 ** np.clip(np.ceil(np.log2(largest)), -1000, 1000) if largest > 0 else 1.0
-        self._levels = levels
         self._lock = threading.RLock()
+        self._levels = levels
         self._derived: dict[str, Any] = {}
+        self._heights: Array | None = None
+        # Levels, where they are known, say all that is needed for products.
+        few, heights = (levels.columns, self._level_heights(levels)) if self._has_levels else (data, self.heights)
+        _check_order(few, heights, kernel)
+        largest = heights.max(initial=0.0)
+        self.scale = 2.0 ** np.clip(np.ceil(np.log2(largest)), -1000, 1000) if largest > 0 else 1.0
+
+    @property
+    def heights(self) -> Array:
+        """``w g(x)`` of all non-zeros, in the order of the data, (nnz,)."""
+        with self._lock:
+            if self._heights is None:
+                self._heights = self.kernel.weighted(self.kernel.transformed(self.data), self.data)
+            return self._heights
+
+    @property
+    def _has_levels(self) -> bool:
+        return isinstance(self._levels, Levels)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"data": self.data, "kernel": self.kernel, "n_threads": self.n_threads}
@@ -73,7 +87,7 @@ class SortedOperator(KernelOperator):
 
     @property
     def product_cost(self) -> int:
-        return len(self.data.row_of)
+        return self.data.n_nonzeros
 
     def training_rows(self) -> Rows:
         return self.data.to_rows(self.data.values, self.n_threads)
@@ -188,10 +202,14 @@ class SortedOperator(KernelOperator):
         columns = self.data
         if (levels := self._few_levels()) is not None:
             columns = levels.columns
-            profiles = profiles * levels.gather(np.ones(self.n_rows), self.n_threads)[columns.row_of]
+            profiles = profiles * levels.frequencies[columns.row_of]
         return self._by_name(names, np.stack([columns.column_sums(profile) for profile in profiles], axis=1))
 
     def traces(self) -> Array:
+        if self._has_levels:
+            columns = self._levels.columns
+            heights = self._derive("levels", lambda: self._level_heights(self._levels))
+            return columns.column_sums(heights * self._levels.frequencies[columns.row_of])
         return self.data.column_sums(self.heights)
 
     def _by_name(self, names: list[str], values: Array) -> dict[str, Array]:
@@ -228,7 +246,7 @@ class SortedOperator(KernelOperator):
         return other
 
     def extend(self, rows: Rows) -> SortedOperator:
-        levels = self._levels.extend(rows) if isinstance(self._levels, Levels) else _UNKNOWN
+        levels = self._levels.extend(rows) if self._has_levels else _UNKNOWN
         return SortedOperator(self.data.extend(rows), self.kernel, self.n_threads, levels)
 
     def remove(self, rows: Any) -> SortedOperator:
