@@ -85,7 +85,7 @@ def _one_vs_few(data: str, n_negative: int) -> dict[str, float]:
         mean = values.mean(axis=0)
         # Labels until the score that random labels reach at the end.
         reached = np.flatnonzero(mean >= random[-1])
-        results[f"{n_negative}_{name}_labels"] = float(reached[0]) if len(reached) else np.inf
+        results[f"{n_negative}_{name}_labels"] = float(reached[0]) if len(reached) else TASK_BUDGET + 1.0
         results |= _area(f"{n_negative}_{name}", values, scores["random"])
     return results
 
