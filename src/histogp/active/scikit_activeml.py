@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from histogp.active.pool import Pool
 from histogp.active.query import known_strategy
-from histogp.active.strategies import STRATEGIES, choose
+from histogp.active.strategies import STRATEGIES, choose, one_after_the_other
 from histogp.estimators.classifier import HistogramGPClassifier
 
 try:
@@ -81,7 +81,7 @@ class HistogramGPSampling(SingleAnnotatorPoolQueryStrategy):
             chosen, _ = choose(strategy, pool, batch_size, history if return_utilities else None)
         else:  # nothing to tell candidates apart by
             chosen = self.random_state_.permutation(len(places))[:batch_size]
-            history = [np.where(np.isin(np.arange(len(places)), chosen[:k]), -np.inf, 0.0) for k in range(len(chosen))]
+            history = one_after_the_other(np.zeros(len(places)), chosen)
         if not return_utilities:
             return places[chosen]
         utilities = np.full((len(chosen), len(places) if numbers is None else X.shape[0]), np.nan)

@@ -47,10 +47,14 @@ def choose(strategy: Strategy, pool: Pool, batch_size: int, history: list[Array]
     utilities = strategy.utilities(pool)
     best = np.argsort(-utilities, kind="stable")[:batch_size]
     if history is not None:
-        history += [
-            np.where(np.isin(np.arange(len(utilities)), best[:k]), -np.inf, utilities) for k in range(len(best))
-        ]
+        history += one_after_the_other(utilities, best)
     return best, utilities[best]
+
+
+def one_after_the_other(utilities: Array, chosen: Array) -> list[Array]:
+    """The utilities at each choice, minus infinity for those chosen before."""
+    everything = np.arange(len(utilities))
+    return [np.where(np.isin(everything, chosen[:k]), -np.inf, utilities) for k in range(len(chosen))]
 
 
 def collect(pool: Pool, *functions: Callable[..., Array]) -> Any:

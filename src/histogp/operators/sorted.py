@@ -115,7 +115,7 @@ class SortedOperator(KernelOperator):
     def _multiply(self, leaf: Any, vectors: Array) -> Array:
         if (levels := self._few_levels()) is not None:
             columns, sums = levels.columns, levels.gather(vectors, self.n_threads)
-            heights = self._derive("levels", lambda: self._level_heights(levels))
+            heights = self._level_heights(levels)
             if vectors.dtype == np.float32:
                 heights = heights / self.scale
             out = np.zeros_like(sums)
@@ -208,7 +208,7 @@ class SortedOperator(KernelOperator):
     def traces(self) -> Array:
         if self._has_levels:
             columns = self._levels.columns
-            heights = self._derive("levels", lambda: self._level_heights(self._levels))
+            heights = self._level_heights(self._levels)
             return columns.column_sums(heights * self._levels.frequencies[columns.row_of])
         return self.data.column_sums(self.heights)
 
@@ -259,7 +259,7 @@ class SortedOperator(KernelOperator):
 
     def _level_table(self, levels: Levels, alpha: Array) -> NodeTable:
         """A predictor is linear between training values: with few of them a node at each is all it takes."""
-        columns, heights = levels.columns, self._derive("levels", lambda: self._level_heights(levels))
+        columns, heights = levels.columns, self._level_heights(levels)
         layout = NodeLayout.build(columns, heights, self.kernel, int(columns.counts.max(initial=1)), 1)
         if alpha.shape[1] == 1:
             sums = [levels.gather(plain(alpha[:, 0], np.float64), self.n_threads)[:, None]]
@@ -357,7 +357,8 @@ class SortedOperator(KernelOperator):
             return self._levels
 
     def _level_heights(self, levels: Levels) -> Array:
-        return self.kernel.weighted(self.kernel.transformed(levels.columns), levels.columns)
+        columns = levels.columns
+        return self._derive("levels", lambda: self.kernel.weighted(self.kernel.transformed(columns), columns))
 
     def _single_heights(self) -> Array:
         def convert() -> Array:

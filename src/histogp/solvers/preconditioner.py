@@ -92,7 +92,6 @@ class PivotedCholesky:
 
     def extended(self, operator: KernelOperator, rows: Rows) -> PivotedCholesky:
         """The factor of the operator with further rows after the present ones: theirs follow from the pivots."""
-        n_old = len(self._remaining)
         if self._pivot_rows is None:
             everything = self._operator.training_rows()
             self._pivot_rows = [everything.take(pivots) for pivots, _ in self._recipes]
@@ -106,7 +105,7 @@ class PivotedCholesky:
         other.blocks = [np.concatenate(both) for both in zip(self.blocks, more, strict=True)]
         other._operator = operator
         explained = sum(np.einsum("ij,ij->i", block, block) for block in more)
-        rest = np.maximum(operator.diagonal()[n_old:] / self.scale - explained, 0)
+        rest = np.maximum(operator.cross_diagonal(rows) / self.scale - explained, 0)
         other._remaining = np.append(self._remaining, rest)
         return other
 
