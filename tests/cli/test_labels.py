@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from histogp.cli.errors import DataError
 from histogp.cli.labels import like, match, numeric, read_labels, typed
+from histogp.sources.errors import DataError
 
 
 def same(found, expected):

@@ -7,9 +7,9 @@ import os
 from itertools import product
 from typing import Any
 
-from histogp.cli.errors import DataError
 from histogp.cli.labels import like, match, numeric, read_labels, typed
-from histogp.cli.sources import Source, open_source
+from histogp.sources.errors import DataError
+from histogp.sources.open import Source, open_source
 from histogp.storage import Array
 
 FORMATS = "csv, csv.gz, parquet, npz, npy, svm, svmlight or libsvm"

@@ -14,10 +14,10 @@ from histogp.atomic import replaceable, replacing
 from histogp.cli.console import progress, say
 from histogp.cli.data import add_command as new_command
 from histogp.cli.data import add_data, read_data
-from histogp.cli.errors import DataError
 from histogp.cli.predict import add_prediction, load_model
 from histogp.reports.evaluation import evaluate
 from histogp.reports.report import report
+from histogp.sources.errors import DataError
 
 EXAMPLES = """
 histogp evaluate model.histogp test.csv --label species

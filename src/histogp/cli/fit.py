@@ -15,13 +15,13 @@ from histogp.atomic import replaceable
 from histogp.cli.console import Iterations, likelihood, progress, say
 from histogp.cli.data import add_command as new_command
 from histogp.cli.data import add_data, read_data, read_rows
-from histogp.cli.errors import DataError
 from histogp.estimators.classifier import HistogramGPClassifier
 from histogp.estimators.one_class import HistogramGPOneClass
 from histogp.estimators.regressor import HistogramGPRegressor
 from histogp.kernels import as_kernel
 from histogp.posterior.calibrated import FEWEST
 from histogp.posterior.variance import TABLES
+from histogp.sources.errors import DataError
 
 EXAMPLES = """
 histogp fit train.csv --label species -o model.histogp

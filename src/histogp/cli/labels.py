@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from histogp.cli.errors import DataError
-from histogp.cli.files import ending, readable, text_lines
-from histogp.cli.numpy_source import load_npy, one_column, opened_npz
-from histogp.cli.parquet_file import decoding, open_parquet, plain_labels
-from histogp.cli.wanted import listed
+from histogp.sources.errors import DataError
+from histogp.sources.files import ending, readable, text_lines
+from histogp.sources.numpy_files import load_npy, one_column, opened_npz
+from histogp.sources.parquet_file import decoding, open_parquet, plain_labels
+from histogp.sources.wanted import listed
 from histogp.storage import Array
 
 TEXT = (".csv", ".txt")

@@ -11,9 +11,9 @@ from sklearn.base import is_classifier, is_outlier_detector
 
 from histogp.cli.data import add_command as new_command
 from histogp.cli.data import add_data
-from histogp.cli.errors import DataError
 from histogp.cli.predict import Part, add_output, add_prediction, load_model, write_parts
 from histogp.posterior.variance import ESTIMATES, METHODS
+from histogp.sources.errors import DataError
 from histogp.storage import Array
 
 EXAMPLES = """

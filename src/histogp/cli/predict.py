@@ -12,10 +12,10 @@ from sklearn.base import is_classifier, is_outlier_detector
 from histogp.cli.console import progress
 from histogp.cli.data import add_command as new_command
 from histogp.cli.data import add_data, open_data
-from histogp.cli.errors import DataError
 from histogp.cli.sinks import open_sink
 from histogp.estimators.load import load
 from histogp.posterior.variance import METHODS
+from histogp.sources.errors import DataError
 from histogp.storage import Array
 
 EXAMPLES = """

@@ -13,9 +13,9 @@ from typing import Any, BinaryIO, Protocol
 import numpy as np
 
 from histogp.atomic import replacing
-from histogp.cli.errors import DataError
-from histogp.cli.files import ending
-from histogp.cli.parquet_file import import_parquet
+from histogp.sources.errors import DataError
+from histogp.sources.files import ending
+from histogp.sources.parquet_file import import_parquet
 from histogp.storage import Array
 
 STDOUT = "-"

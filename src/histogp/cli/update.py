@@ -14,9 +14,9 @@ from histogp.atomic import replaceable
 from histogp.cli.console import progress, say
 from histogp.cli.data import add_command as new_command
 from histogp.cli.data import add_data, read_data, read_rows
-from histogp.cli.errors import DataError
 from histogp.cli.labels import typed
 from histogp.estimators.load import load
+from histogp.sources.errors import DataError
 
 EXAMPLES = """
 histogp update model.histogp more.csv --label species

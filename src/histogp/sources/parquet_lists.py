@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from histogp.cli.errors import DataError
-from histogp.cli.parquet_file import batches, number_type, numbers, plain_labels
-from histogp.cli.source import Chunk, Source, float_type
-from histogp.cli.wanted import Wanted
+from histogp.sources.base import Chunk, Source, float_type
+from histogp.sources.errors import DataError
+from histogp.sources.parquet_file import batches, number_type, numbers, plain_labels
+from histogp.sources.wanted import Wanted
 from histogp.storage import Array
 
 

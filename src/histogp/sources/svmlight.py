@@ -11,9 +11,9 @@ from typing import Any
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from histogp.cli.errors import DataError
-from histogp.cli.source import READ_ROWS, Chunk, Source, first_failing, joined, no_rows
-from histogp.cli.wanted import Wanted
+from histogp.sources.base import READ_ROWS, Chunk, Source, first_failing, joined, no_rows
+from histogp.sources.errors import DataError
+from histogp.sources.wanted import Wanted
 from histogp.storage import Array
 
 

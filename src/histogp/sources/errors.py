@@ -1,4 +1,4 @@
-"""What the command line tells its user about bad input."""
+"""What users are told about data files that cannot be used."""
 
 from __future__ import annotations
 

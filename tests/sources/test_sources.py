@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
-from histogp.cli import csv_source, files, parquet_source
-from histogp.cli.errors import DataError
-from histogp.cli.sources import open_source
+from histogp.sources import csv_file, files, parquet
+from histogp.sources.errors import DataError
+from histogp.sources.open import open_source
 
 X = np.array([[0, 1.5, 0, 3e-7], [2, 0, 0, 0.1], [0, 0, 7, 1 / 3], [1, 1, 1, 1], [0, 0, 0, 0.25]])
 Y = np.array([1, 0, 2, 1, 0])
@@ -316,7 +316,7 @@ class TestCsv:
         consumed = itertools.count()
         source = open_source(path, label="y")
         monkeypatch.setattr(
-            csv_source, "text_lines", lambda path: (line for line in files.text_lines(path) if next(consumed) >= 0)
+            csv_file, "text_lines", lambda path: (line for line in files.text_lines(path) if next(consumed) >= 0)
         )
         chunks = source.chunks(10)
         for n_chunks in (1, 2, 3):
@@ -466,10 +466,10 @@ class TestParquet:
     def test_large_row_groups_give_the_same_rows_through_a_temporary_file(
         self, tmp_path, monkeypatch, row_group_size, n_rows
     ):
-        monkeypatch.setattr(parquet_source, "SMALL_BYTES", 8 * 5 * 8)
-        monkeypatch.setattr(parquet_source, "COLUMNS_AT_ONCE", 2)
-        monkeypatch.setattr(parquet_source, "ROWS_AT_ONCE", 5)
-        monkeypatch.setattr(parquet_source, "STACKED_ROWS", 3)
+        monkeypatch.setattr(parquet, "SMALL_BYTES", 8 * 5 * 8)
+        monkeypatch.setattr(parquet, "COLUMNS_AT_ONCE", 2)
+        monkeypatch.setattr(parquet, "ROWS_AT_ONCE", 5)
+        monkeypatch.setattr(parquet, "STACKED_ROWS", 3)
         X, labels = np.arange(64 * 5.0).reshape(64, 5), np.arange(64)
         path = write_parquet(tmp_path / "data.parquet", X, labels, names=list("edcba"), row_group_size=row_group_size)
         source = open_source(path, label="y")
@@ -477,13 +477,13 @@ class TestParquet:
         assert_same([source.read()], X, labels)
 
     def test_a_full_disk_is_told(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(parquet_source, "SMALL_BYTES", 0)
-        monkeypatch.setattr(parquet_source.tempfile, "TemporaryFile", partial(open, "/dev/full", "r+b", buffering=0))
+        monkeypatch.setattr(parquet, "SMALL_BYTES", 0)
+        monkeypatch.setattr(parquet.tempfile, "TemporaryFile", partial(open, "/dev/full", "r+b", buffering=0))
         refuses(write_parquet(tmp_path / "data.parquet"), "cannot take the .* GB of a row group .*set TMPDIR")
 
     @pytest.mark.parametrize("small", [0, 2**26])
     def test_missing_values_are_found(self, tmp_path, monkeypatch, small):
-        monkeypatch.setattr(parquet_source, "SMALL_BYTES", small)
+        monkeypatch.setattr(parquet, "SMALL_BYTES", small)
         pq.write_table(pa.table({"a": [1.0, 2.0, 3.0], "b": [1.0, None, 2.0]}), tmp_path / "data.parquet")
         refuses(tmp_path / "data.parquet", r"column 'b' has 1 missing values in the rows 1 to 3; numbers are needed\.")
 

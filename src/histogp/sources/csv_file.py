@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from histogp.cli.errors import DataError
-from histogp.cli.files import text_lines
-from histogp.cli.source import Chunk, Source, first_failing
-from histogp.cli.wanted import Wanted
+from histogp.sources.base import Chunk, Source, first_failing
+from histogp.sources.errors import DataError
+from histogp.sources.files import text_lines
+from histogp.sources.wanted import Wanted
 from histogp.storage import Array
 
 # A quoted cell over more lines than that is a quote that was never closed.

@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from histogp.cli.csv_source import CsvSource
-from histogp.cli.files import ending, readable
-from histogp.cli.numpy_source import NpySource, NpzSource
-from histogp.cli.parquet_source import parquet_source
-from histogp.cli.source import Chunk, Source
-from histogp.cli.svmlight_source import SvmlightSource
-from histogp.cli.wanted import Wanted
+from histogp.sources.base import Chunk, Source
+from histogp.sources.csv_file import CsvSource
+from histogp.sources.files import ending, readable
+from histogp.sources.numpy_files import NpySource, NpzSource
+from histogp.sources.parquet import parquet_source
+from histogp.sources.svmlight import SvmlightSource
+from histogp.sources.wanted import Wanted
 
 __all__ = ["Chunk", "Source", "open_source"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from histogp.cli.errors import DataError
+from histogp.sources.errors import DataError
 from histogp.storage import Array
 
 

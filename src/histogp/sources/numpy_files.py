@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from histogp.cli.errors import DataError
-from histogp.cli.source import Chunk, Source, float_type, no_rows
-from histogp.cli.wanted import Wanted, listed
+from histogp.sources.base import Chunk, Source, float_type, no_rows
+from histogp.sources.errors import DataError
+from histogp.sources.wanted import Wanted, listed
 from histogp.storage import Array
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from histogp.cli.errors import DataError
-from histogp.cli.parquet_file import batches, decoding, number_type, numbers, open_parquet, plain_labels
-from histogp.cli.parquet_lists import ParquetListSource, is_list
-from histogp.cli.source import Chunk, Source, float_type
-from histogp.cli.wanted import Wanted
+from histogp.sources.base import Chunk, Source, float_type
+from histogp.sources.errors import DataError
+from histogp.sources.parquet_file import batches, decoding, number_type, numbers, open_parquet, plain_labels
+from histogp.sources.parquet_lists import ParquetListSource, is_list
+from histogp.sources.wanted import Wanted
 from histogp.storage import Array
 
 # Row groups that are no larger than that when decoded are decoded as a whole.

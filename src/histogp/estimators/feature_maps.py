@@ -1,0 +1,317 @@
+"""Feature maps of additive kernels as transformers."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from histogp._numba.jit import announce_compilation
+from histogp.estimators.validation import number_of_threads, validate_features
+from histogp.maps.additive import AdditiveMap, Chebyshev, Direct, Root, sampled
+from histogp.maps.expand import chi2_matrix, expand
+from histogp.maps.points import best_interval, direct_map, geometric_mean
+from histogp.storage import Array, Rows
+
+# Those of scikit-learn's AdditiveChi2Sampler, by the number of terms.
+INTERVALS = {1: 0.8, 3: 0.5, 5: 0.4}
+
+
+class _AdditiveMap(TransformerMixin, BaseEstimator):
+    """Base of transformers that map each feature to a few."""
+
+    n_jobs: int | None
+    _map: AdditiveMap
+
+    def _choose(self, X: Any) -> AdditiveMap:
+        """The map for training data."""
+        raise NotImplementedError
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Adapt the map to the distribution of the features.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Non-negative features.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        X = validate_features(self, X, reset=True)
+        self._map = self._choose(X)
+        self._n_features_out = self._map.n_terms * self.n_features_in_
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """The features, (n, n_components * n_features): first the first term of every feature, then the second.
+
+        A sparse matrix, CSR, for a sparse one; in the precision of X.
+        """
+        check_is_fitted(self)
+        announce_compilation()
+        X = validate_features(self, X, reset=False)
+        return expand(self._map, X, number_of_threads(self.n_jobs))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """``name_0, ...``: the name of the feature and the number of the term."""
+        check_is_fitted(self)
+        names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
+        return np.array([f"{name}_{term}" for term in range(self._map.n_terms) for name in names], object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class AdditiveChi2Map(_AdditiveMap):
+    """Features whose products approximate the additive chi-squared kernel, ``sum_d 2 x_d y_d / (x_d + y_d)``.
+
+    Parameters
+    ----------
+    method : {"direct", "vz", "chebyshev"}, default="direct"
+        - "direct": the expansion of chi2-linear-approximation (eq. 6), which converges geometrically. It is exact
+          where a value is one of as many points as there are components.
+        - "vz": the sampled spectrum of Vedaldi and Zisserman, as in scikit-learn's ``AdditiveChi2Sampler``. Needs an
+          odd number of components.
+        - "chebyshev": the expansion of Li, Lebanon and Sminchisescu (2012), around the geometric mean of the data.
+    n_components : int or "auto", default=5
+        Features for each feature; "auto", with "direct" only, takes as many as meet ``tol``.
+    tol : float, default=1e-3
+        For ``n_components="auto"``: the sum of the absolute errors over pairs of training values of the same feature,
+        about, in proportion to the sum of the kernel.
+    points : {"refined", "greedy"}, default="refined"
+        How "direct" chooses its points: "greedy" is algorithm 1 of the paper, with the same points for all features;
+        "refined" goes on from there to a minimum of the error, in units of each feature.
+    sample_interval : float or None, default=None
+        For "vz". None is that of scikit-learn for 1, 3 and 5 components, otherwise the best for the data.
+    n_jobs : int or None, default=None
+        Threads; None is Numba's setting.
+
+    Attributes
+    ----------
+    n_components_ : int
+    points_ : ndarray of shape (n_components_, n_features_in_)
+        With "direct": where the approximation is exact.
+    sample_interval_ : float
+        With "vz".
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histogp.feature_maps import AdditiveChi2Map
+    >>> X = np.random.default_rng(0).random((100, 2))
+    >>> Z = AdditiveChi2Map(n_components=7).fit_transform(X)
+    >>> Z.shape
+    (100, 14)
+    >>> x, y = X[:2]
+    >>> abs(Z[0] @ Z[1] - np.sum(2 * x * y / (x + y))) < 1e-3
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "method": [StrOptions({"direct", "vz", "chebyshev"})],
+        "n_components": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "points": [StrOptions({"refined", "greedy"})],
+        "sample_interval": [None, Interval(Real, 0, None, closed="neither")],
+        "n_jobs": [None, Integral],
+    }
+
+    def __init__(
+        self,
+        method: str = "direct",
+        *,
+        n_components: Any = 5,
+        tol: float = 1e-3,
+        points: str = "refined",
+        sample_interval: float | None = None,
+        n_jobs: int | None = None,
+    ):
+        self.method = method
+        self.n_components = n_components
+        self.tol = tol
+        self.points = points
+        self.sample_interval = sample_interval
+        self.n_jobs = n_jobs
+
+    def _choose(self, X: Any) -> AdditiveMap:
+        n_terms = None if self.n_components == "auto" else int(self.n_components)
+        if n_terms is None and self.method != "direct":
+            raise ValueError(f'n_components="auto" needs method="direct"; with {self.method!r} give a number.')
+        rows = Rows.from_array(X)
+        chosen: AdditiveMap
+        if n_terms is None or self.method == "direct":
+            chosen = direct_map(rows, n_terms, self.tol, refine=self.points == "refined")
+            self.points_ = chosen.points
+        elif self.method == "vz":
+            self.sample_interval_ = interval_for("chi2", n_terms, self.sample_interval, rows)
+            chosen = sampled("chi2", n_terms, self.sample_interval_)
+        else:
+            chosen = Chebyshev(n_terms, geometric_mean(rows))
+        self.n_components_ = chosen.n_terms
+        return chosen
+
+    def approximation_error(self, X: Any, Y: Any = None) -> Array:
+        """The kernel minus the products of the features, for all pairs of rows, (n, m).
+
+        With "direct" that is the exact remainder of the series (eq. 7), free of rounding.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+        Y : {array-like, sparse matrix} of shape (m, n_features), default=None
+            None is X.
+        """
+        check_is_fitted(self)
+        announce_compilation()
+        left = _dense(validate_features(self, X, reset=False))
+        right = left if Y is None else _dense(validate_features(self, Y, reset=False))
+        n_threads = number_of_threads(self.n_jobs)
+        if isinstance(self._map, Direct):
+            factors = self._map.remainders(left), self._map.remainders(right)
+            return chi2_matrix(left, right, factors=factors, n_threads=n_threads)
+        products = expand(self._map, left, n_threads) @ expand(self._map, right, n_threads).T
+        return chi2_matrix(left, right, n_threads=n_threads) - products
+
+
+class HomogeneousMap(_AdditiveMap):
+    """Features whose products approximate a homogeneous additive kernel, by its sampled spectrum.
+
+    Parameters
+    ----------
+    kernel : {"intersection", "jensen-shannon", "hellinger"}, default="intersection"
+        ``min(x, y)``; ``x/2 log2((x + y)/x) + y/2 log2((x + y)/y)``; or ``sqrt(x y)``, which one feature gives exactly.
+    n_components : int, default=5
+        Features for each feature, an odd number; 1 for "hellinger", whatever is given.
+    sample_interval : float or None, default=None
+        None is the best for the data.
+    n_jobs : int or None, default=None
+
+    Attributes
+    ----------
+    sample_interval_ : float
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "kernel": [StrOptions({"intersection", "jensen-shannon", "hellinger"})],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "sample_interval": [None, Interval(Real, 0, None, closed="neither")],
+        "n_jobs": [None, Integral],
+    }
+
+    def __init__(
+        self,
+        kernel: str = "intersection",
+        *,
+        n_components: int = 5,
+        sample_interval: float | None = None,
+        n_jobs: int | None = None,
+    ):
+        self.kernel = kernel
+        self.n_components = n_components
+        self.sample_interval = sample_interval
+        self.n_jobs = n_jobs
+
+    def _choose(self, X: Any) -> AdditiveMap:
+        if self.kernel == "hellinger":
+            self.sample_interval_ = 1.0
+            return Root()
+        self.sample_interval_ = interval_for(
+            self.kernel, int(self.n_components), self.sample_interval, Rows.from_array(X)
+        )
+        return sampled(self.kernel, int(self.n_components), self.sample_interval_)
+
+
+class SkewedChi2Map(TransformerMixin, BaseEstimator):
+    """Random features whose products approximate the skewed chi-squared kernel.
+
+    The kernel is ``prod_d 2 sqrt((x_d + c)(y_d + c)) / (x_d + y_d + 2 c)``. Features come in pairs of a cosine and a
+    sine, so that the product of a row with itself is one.
+
+    Parameters
+    ----------
+    n_components : int, default=100
+        Output columns; an even number.
+    skewedness : float, default=1.0
+        c, positive.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "n_components": [Interval(Integral, 2, None, closed="left")],
+        "skewedness": [Interval(Real, 0, None, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(self, n_components: int = 100, *, skewedness: float = 1.0, random_state: Any = None):
+        self.n_components = n_components
+        self.skewedness = skewedness
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> SkewedChi2Map:
+        """Draw the frequencies for as many features as X (n_samples, n_features) has; y is ignored."""
+        X = validate_features(self, X, reset=True)
+        if self.n_components % 2:
+            raise ValueError(f"n_components must be even, for pairs of cosines and sines; got {self.n_components}.")
+        uniform = check_random_state(self.random_state).uniform(size=(X.shape[1], self.n_components // 2))
+        # The inverse of the distribution function of sech(pi w).
+        self._frequencies = np.log(np.tan(np.pi / 2 * uniform)) / np.pi
+        self._n_features_out = int(self.n_components)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """The features, (n, n_components), dense; in the precision of X."""
+        check_is_fitted(self)
+        X = validate_features(self, X, reset=False)
+        frequencies = self._frequencies.astype(X.dtype, copy=False)
+        # log(x + c) = log1p(x / c) + log c, of which zero entries have no part but the constant.
+        scaled = X / X.dtype.type(self.skewedness)
+        angles = np.asarray((scaled.log1p() if sparse.issparse(scaled) else np.log1p(scaled)) @ frequencies)
+        angles += np.log(X.dtype.type(self.skewedness)) * frequencies.sum(axis=0)
+        factor = X.dtype.type(np.sqrt(2 / self.n_components))
+        return factor * np.hstack([np.cos(angles), np.sin(angles)])
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """``skewedchi2map0, ...``"""
+        check_is_fitted(self)
+        return np.array([f"skewedchi2map{k}" for k in range(self._n_features_out)], object)
+
+    __sklearn_tags__ = _AdditiveMap.__sklearn_tags__
+
+
+def interval_for(kernel: str, n_terms: int, given: float | None, rows: Rows) -> float:
+    """The sampling interval of the spectrum of a kernel."""
+    if n_terms % 2 == 0:
+        raise ValueError(f"A sampled spectrum has an odd number of components; got n_components={n_terms}.")
+    if given is not None:
+        return float(given)
+    if kernel == "chi2" and n_terms in INTERVALS:
+        return INTERVALS[n_terms]
+    return best_interval(rows, kernel, n_terms)
+
+
+def _dense(X: Any) -> Array:
+    return np.asarray(X.toarray() if sparse.issparse(X) else X, np.float64)

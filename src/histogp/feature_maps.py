@@ -1,0 +1,5 @@
+"""Feature maps of chi-squared and other additive kernels, as scikit-learn transformers."""
+
+from histogp.estimators.feature_maps import AdditiveChi2Map, HomogeneousMap, SkewedChi2Map
+
+__all__ = ["AdditiveChi2Map", "HomogeneousMap", "SkewedChi2Map"]

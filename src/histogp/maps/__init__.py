@@ -1,0 +1,1 @@
+"""Feature maps of additive kernels, as plain values that work on arrays."""

@@ -1,0 +1,139 @@
+"""Maps of one value to a few terms whose products add up to a kernel of one dimension.
+
+Each is frozen and has ``n_terms``, ``fill(values, out)`` from (n, D) to (n, n_terms, D), and ``at(column_of)``, the map
+for a list of values from these columns. Zero maps to zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from histogp._numba import chi2
+from histogp.storage import Array
+
+
+class AdditiveMap(Protocol):
+    """What `expand` needs to know of a map."""
+
+    @property
+    def n_terms(self) -> int: ...
+
+    def at(self, column_of: Array) -> AdditiveMap: ...
+
+    def fill(self, values: Array, out: Array) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Direct:
+    """The expansion of ``2 x y / (x + y)`` with geometric convergence (chi2-linear-approximation, eq. 5 to 7).
+
+    points : (n_terms, D), where the error vanishes; in units of the features, positive
+    """
+
+    points: Array
+
+    @property
+    def n_terms(self) -> int:
+        return len(self.points)
+
+    def at(self, column_of: Array) -> Direct:
+        return Direct(self.points[:, column_of])
+
+    def fill(self, values: Array, out: Array) -> None:
+        points = np.ascontiguousarray(self.points, values.dtype)
+        roots = np.ascontiguousarray(2 * np.sqrt(self.points), values.dtype)
+        chi2.expand_direct(values, points, roots, 0, len(values), out)
+
+    def remainders(self, values: Array) -> Array:
+        """``prod_t (x - k_t) / (x + k_t)``, (n, D): the error of a pair is the kernel times both of theirs (eq. 7)."""
+        out = np.ones_like(values)
+        for point in self.points:
+            out *= (values - point) / (values + point)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """A homogeneous kernel by its spectrum, sampled at multiples of an interval (Vedaldi and Zisserman).
+
+    density : (n_steps,), the spectrum at 0, L, 2 L, ...
+    """
+
+    density: Array
+    interval: float
+
+    @property
+    def n_terms(self) -> int:
+        return 2 * len(self.density) - 1
+
+    def at(self, column_of: Array) -> Sampled:
+        return self
+
+    def fill(self, values: Array, out: Array) -> None:
+        positive = values > 0
+        logarithm = np.log(values, where=positive, out=np.zeros_like(values))
+        root = np.sqrt(values)
+        out[:, 0] = root * np.sqrt(self.interval * self.density[0])
+        for step, density in enumerate(self.density[1:], 1):
+            factor = root * np.sqrt(2 * self.interval * density)
+            angle = step * self.interval * logarithm
+            out[:, 2 * step - 1] = factor * np.cos(angle)
+            out[:, 2 * step] = factor * np.sin(angle)
+
+
+@dataclass(frozen=True, eq=False)
+class Root:
+    """``sqrt(x y)``, exactly."""
+
+    n_terms = 1
+
+    def at(self, column_of: Array) -> Root:
+        return self
+
+    def fill(self, values: Array, out: Array) -> None:
+        np.sqrt(values, out=out[:, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class Chebyshev:
+    """``2 x y / (x + y)`` in a Fourier series of ``exp(i a log tan(z / 2))``; good around x = ``scale``."""
+
+    n_terms: int
+    scale: float
+
+    def at(self, column_of: Array) -> Chebyshev:
+        return self
+
+    def fill(self, values: Array, out: Array) -> None:
+        positive = values > 0
+        a = np.log(values / self.scale, where=positive, out=np.zeros_like(values)) / np.pi
+        before, present = np.zeros_like(a), 1 / np.cosh(np.pi / 2 * a)
+        root = np.sqrt(2 * values)
+        out[:, 0] = np.sqrt(values) * present
+        for k in range(self.n_terms - 1):
+            # (k + 1) r_{k+1} = 2 a r_k - (k - 1) r_{k-1}, but r_1 = a r_0
+            following = (2 * a * present - (k - 1) * before) / (k + 1) if k else a * present
+            before, present = present, following
+            out[:, k + 1] = root * present
+
+
+SPECTRA: dict[str, Callable[[Array], Array]] = {
+    "chi2": lambda w: 1 / np.cosh(np.pi * w),
+    "intersection": lambda w: 2 / np.pi / (1 + 4 * w**2),
+    "jensen-shannon": lambda w: 2 / np.log(4) / np.cosh(np.pi * w) / (1 + 4 * w**2),
+}
+# By the logarithm of the ratio of two values, divided by their geometric mean.
+SIGNATURES: dict[str, Callable[[Array], Array]] = {
+    "chi2": lambda t: 1 / np.cosh(t / 2),
+    "intersection": lambda t: np.exp(-np.abs(t) / 2),
+    "jensen-shannon": lambda t: (np.exp(t / 2) * np.log2(1 + np.exp(-t)) + np.exp(-t / 2) * np.log2(1 + np.exp(t))) / 2,
+}
+
+
+def sampled(kernel: str, n_terms: int, interval: float) -> Sampled:
+    """The map of a homogeneous kernel with an odd number of terms."""
+    return Sampled(SPECTRA[kernel](interval * np.arange((n_terms + 1) // 2)), interval)

@@ -1,0 +1,155 @@
+"""Ridge regression from statistics, for every penalty from one eigendecomposition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from histogp.primal.statistics import StreamingStatistics
+from histogp.storage import Array
+
+# Penalties to choose from, in parts of the largest eigenvalue.
+PENALTIES = np.logspace(-10, 1, 45)
+# Eigenvalues below this part of the largest are rounding.
+ROUNDING = 1e-14
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """Orthogonal directions of the centred features.
+
+    means : (m,); vectors : (m, r); variances : (r,), descending, sums of squares along them
+    """
+
+    means: Array
+    vectors: Array
+    variances: Array
+
+    @classmethod
+    def of(cls, statistics: StreamingStatistics, n_components: int | None = None) -> Components:
+        """All, or the leading ones: algorithm 2 of chi2-linear-approximation."""
+        means = statistics.sums / max(statistics.weight, np.finfo(float).tiny)
+        m = len(means)
+        subset = None if n_components is None else [m - n_components, m - 1]
+        variances, vectors = linalg.eigh(_centred(statistics.gram, statistics.sums, means), subset_by_index=subset)
+        return cls(means, vectors[:, ::-1], np.maximum(variances[::-1], 0.0))
+
+    def transform(self, Z: Any) -> Array:
+        """The coordinates of features, (n, r)."""
+        return Z @ self.vectors - self.means @ self.vectors
+
+
+def _centred(gram: Array, sums: Array, means: Array) -> Array:
+    return gram - np.outer(sums, means)
+
+
+@dataclass(frozen=True, eq=False)
+class Ridge:
+    """Least squares with a penalty ``alpha |w|^2``, in coordinates in which it is diagonal.
+
+    components : directions, whose variances are those of the labelled rows
+    cross : (r, k), products of coordinates and centred targets
+    target_means, target_squares : (k,); the second centred
+    weight : the sum of all weights; n_rows : of labelled rows
+    """
+
+    components: Components
+    cross: Array
+    target_means: Array
+    target_squares: Array
+    weight: float
+    n_rows: int
+    intercept: bool
+
+    @classmethod
+    def of(
+        cls,
+        statistics: StreamingStatistics,
+        n_components: int | None = None,
+        unlabelled: StreamingStatistics | None = None,
+        *,
+        intercept: bool = True,
+    ) -> Ridge:
+        """With all components, or the leading ones of the labelled and unlabelled rows together."""
+        if not intercept:
+            statistics = replace(
+                statistics, sums=np.zeros_like(statistics.sums), target_sums=np.zeros_like(statistics.target_sums)
+            )
+        components = Components.of(statistics, None if unlabelled is not None else n_components)
+        target_means = statistics.target_sums / max(statistics.weight, np.finfo(float).tiny)
+        if unlabelled is not None and n_components is not None:
+            components = _within(
+                statistics, Components.of(statistics.without_targets() + unlabelled.without_targets(), n_components)
+            )
+        cross = statistics.cross - np.outer(statistics.sums, target_means)
+        squares = statistics.target_gram.diagonal() - statistics.target_sums * target_means
+        return cls(
+            components,
+            components.vectors.T @ cross,
+            target_means,
+            np.maximum(squares, 0.0),
+            statistics.weight,
+            statistics.count,
+            intercept,
+        )
+
+    def penalties(self) -> Array:
+        """Candidates, (A,)."""
+        return PENALTIES * max(float(self.components.variances.max(initial=0.0)), np.finfo(float).tiny)
+
+    def coefficients(self, alpha: float) -> tuple[Array, Array]:
+        """Weights (m, k) for features that were not projected, and intercepts (k,)."""
+        weights = self.components.vectors @ (self.cross * self._shrinkage(alpha)[:, None])
+        return weights, self.target_means - self.components.means @ weights
+
+    def _shrinkage(self, alpha: float) -> Array:
+        """``1 / (variance + alpha)``, zero for directions without any variance."""
+        variances = self.components.variances
+        alive = variances > ROUNDING * variances.max(initial=0.0)
+        return np.divide(1.0, variances + alpha, where=alive, out=np.zeros_like(variances))
+
+    def explained(self, alpha: float) -> Array:
+        """``y^T H (H + alpha)^-1 y`` of the centred targets, (k,)."""
+        return np.sum(self.cross**2 * self._shrinkage(alpha)[:, None], axis=0)
+
+    def generalised_error(self, alpha: float) -> float:
+        """Generalised cross-validation: the mean squared error by the squared part of the degrees of freedom left."""
+        variances, shrinkage = self.components.variances, self._shrinkage(alpha)
+        # |y - Z w|^2 = y^T y - 2 w^T Z^T y + w^T H w
+        left = self.target_squares - np.sum(self.cross**2 * (shrinkage * (2 - variances * shrinkage))[:, None], axis=0)
+        used = float(np.sum(variances * shrinkage)) + self.intercept
+        return float(self.n_rows * np.maximum(left, 0.0).sum() / max(self.n_rows - used, 1e-9) ** 2)
+
+    def negative_evidence(self, alpha: float) -> float:
+        """Minus the logarithm of the marginal likelihood, up to a constant, under the best noise for this penalty.
+
+        The noise is ``alpha`` times the prior variance of the weights.
+        """
+        variances = self.components.variances
+        remaining = float(np.maximum(self.target_squares - self.explained(alpha), 0.0).sum())
+        n_targets = len(self.target_squares)
+        determinant = n_targets * float(np.log1p(variances / alpha).sum())
+        size = (self.n_rows - self.intercept) * n_targets
+        return (size * np.log(max(remaining, np.finfo(float).tiny) / max(size, 1.0)) + determinant) / 2
+
+    def left_out_error(self, alpha: float, coordinates: Array, targets: Array, weights: Array) -> float:
+        """The mean squared error for some training rows, each predicted by all the others.
+
+        coordinates : (s, r), of `Components.transform`; targets (s, k); weights (s,), those of the rows
+        """
+        shrinkage = self._shrinkage(alpha)
+        predicted = coordinates @ (self.cross * shrinkage[:, None]) + self.target_means
+        leverage = weights * (coordinates**2 @ shrinkage + self.intercept / self.weight)
+        errors = (targets - predicted) / np.maximum(1 - leverage, 1e-9)[:, None]
+        return float(np.average(np.sum(errors**2, axis=1), weights=weights))
+
+
+def _within(statistics: StreamingStatistics, given: Components) -> Components:
+    """Directions in the span of others in which the statistics are diagonal."""
+    means = statistics.sums / max(statistics.weight, np.finfo(float).tiny)
+    projected = given.vectors.T @ _centred(statistics.gram, statistics.sums, means) @ given.vectors
+    variances, rotation = linalg.eigh(projected)
+    return Components(means, given.vectors @ rotation[:, ::-1], np.maximum(variances[::-1], 0.0))
