@@ -23,7 +23,18 @@ from histogp.storage import Array, Rows
 INTERVALS = {1: 0.8, 3: 0.5, 5: 0.4}
 
 
-class _AdditiveMap(TransformerMixin, BaseEstimator):
+class _Map(TransformerMixin, BaseEstimator):
+    """Base of transformers of non-negative features."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class _AdditiveMap(_Map):
     """Base of transformers that map each feature to a few."""
 
     n_jobs: int | None
@@ -67,13 +78,6 @@ class _AdditiveMap(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
         return np.array([f"{name}_{term}" for term in range(self._map.n_terms) for name in names], object)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 class AdditiveChi2Map(_AdditiveMap):
@@ -239,7 +243,7 @@ class HomogeneousMap(_AdditiveMap):
         return sampled(self.kernel, int(self.n_components), self.sample_interval_)
 
 
-class SkewedChi2Map(TransformerMixin, BaseEstimator):
+class SkewedChi2Map(_Map):
     """Random features whose products approximate the skewed chi-squared kernel.
 
     The kernel is ``prod_d 2 sqrt((x_d + c)(y_d + c)) / (x_d + y_d + 2 c)``. Features come in pairs of a cosine and a
@@ -298,8 +302,6 @@ class SkewedChi2Map(TransformerMixin, BaseEstimator):
         """``skewedchi2map0, ...``"""
         check_is_fitted(self)
         return np.array([f"skewedchi2map{k}" for k in range(self._n_features_out)], object)
-
-    __sklearn_tags__ = _AdditiveMap.__sklearn_tags__
 
 
 def interval_for(kernel: str, n_terms: int, given: float | None, rows: Rows) -> float:

@@ -93,7 +93,11 @@ def refined_points(data: Distribution, n_terms: int) -> Array:
     # Of two starts the better one: the greedy points, and quantiles of the sum of all values.
     quantiles = data.values[np.searchsorted(shares, (np.arange(n_terms) + 0.5) / n_terms)]
     starts = [np.log(points) for points in (greedy_points(data, n_terms), quantiles)]
-    found = [optimize.minimize(_log_error, start, (data.values, kernel), "L-BFGS-B", jac=True) for start in starts]
+    bounds = [(np.log(data.values[0]), np.log(data.values[-1]))] * n_terms
+    found = [
+        optimize.minimize(_log_error, start, (data.values, kernel), "L-BFGS-B", jac=True, bounds=bounds)
+        for start in starts
+    ]
     return np.exp(min(found, key=lambda result: result.fun).x)
 
 
@@ -104,10 +108,10 @@ def _log_error(log_points: Array, x: Array, kernel: Array) -> tuple[float, Array
     remainders = np.abs(np.prod(factors, axis=1))
     product = kernel @ remainders
     error = remainders @ product
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # d log|x - k| / |x + k| by log k
-        slopes = -2 * x[:, None] * points / (x[:, None] ** 2 - points**2)
-    slopes = np.where(np.isfinite(slopes), slopes, 0.0)
+    # d log|(x - k) / (x + k)| by log k; where the remainder is zero, it does not matter
+    ratios = x[:, None] / points
+    difference = 1 / ratios - ratios
+    slopes = np.divide(2.0, difference, where=difference != 0, out=np.zeros_like(difference))
     return float(np.log(error + 1e-300)), 2 * (remainders * product) @ slopes / (error + 1e-300)
 
 
