@@ -247,12 +247,12 @@ class SkewedChi2Map(_Map):
     """Random features whose products approximate the skewed chi-squared kernel.
 
     The kernel is ``prod_d 2 sqrt((x_d + c)(y_d + c)) / (x_d + y_d + 2 c)``. Features come in pairs of a cosine and a
-    sine, so that the product of a row with itself is one.
+    sine, so that the product of a row with itself is one; the last of an odd number is a cosine with a random phase.
 
     Parameters
     ----------
     n_components : int, default=100
-        Output columns; an even number.
+        Output columns.
     skewedness : float, default=1.0
         c, positive.
     random_state : int, RandomState or None, default=None
@@ -264,7 +264,7 @@ class SkewedChi2Map(_Map):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        "n_components": [Interval(Integral, 2, None, closed="left")],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
         "skewedness": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state"],
     }
@@ -278,9 +278,10 @@ class SkewedChi2Map(_Map):
     def fit(self, X: Any, y: Any = None) -> SkewedChi2Map:
         """Draw the frequencies for as many features as X (n_samples, n_features) has; y is ignored."""
         X = validate_features(self, X, reset=True)
-        if self.n_components % 2:
-            raise ValueError(f"n_components must be even, for pairs of cosines and sines; got {self.n_components}.")
-        uniform = check_random_state(self.random_state).uniform(size=(X.shape[1], self.n_components // 2))
+        rng = check_random_state(self.random_state)
+        n_pairs, is_odd = divmod(int(self.n_components), 2)
+        uniform = rng.uniform(size=(X.shape[1], n_pairs + is_odd))
+        self._phases = rng.uniform(0, 2 * np.pi, is_odd)
         # The inverse of the distribution function of sech(pi w).
         self._frequencies = np.log(np.tan(np.pi / 2 * uniform)) / np.pi
         self._n_features_out = int(self.n_components)
@@ -296,7 +297,8 @@ class SkewedChi2Map(_Map):
         angles = np.asarray((scaled.log1p() if sparse.issparse(scaled) else np.log1p(scaled)) @ frequencies)
         angles += np.log(X.dtype.type(self.skewedness)) * frequencies.sum(axis=0)
         factor = X.dtype.type(np.sqrt(2 / self.n_components))
-        return factor * np.hstack([np.cos(angles), np.sin(angles)])
+        pairs, last = np.split(angles, [int(self.n_components) // 2], axis=1)
+        return factor * np.hstack([np.cos(pairs), np.sin(pairs), np.cos(last + self._phases.astype(X.dtype))])
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """``skewedchi2map0, ...``"""
