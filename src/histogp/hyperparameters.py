@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from histogp.kernels import HistogramIntersection, ResolvedKernel, groups_of, is_ard, resolve
+from histogp.kernels import Kernel, ResolvedKernel, groups_of, is_ard, resolve
 from histogp.storage import Array, Rows
 
 # Noise and variance stay within this factor of the mean square of the targets, or of where they start.
@@ -117,7 +117,7 @@ class Space:
         """The space of some of the hyperparameters."""
         return Space(self.kernel, self.n_features, self.noise, tuple(one for one in self.free if one.name in names))
 
-    def moved(self, kernel: HistogramIntersection, theta: Array) -> HistogramIntersection:
+    def moved(self, kernel: Kernel, theta: Array) -> Kernel:
         """A copy of the user's kernel with the values at theta."""
         kernel = clone(kernel)
         if is_ard(kernel):
@@ -135,7 +135,7 @@ class Space:
 
 
 def free_hyperparameters(
-    kernel: HistogramIntersection, rows: Rows, noise: float, mean_square: float, names: Sequence[str] | None
+    kernel: Kernel, rows: Rows, noise: float, mean_square: float, names: Sequence[str] | None
 ) -> Space:
     """The space of the hyperparameters ``names``, or of all, for data and targets of this mean square."""
     n_features = rows.n_columns

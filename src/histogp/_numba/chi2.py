@@ -21,7 +21,7 @@ def expand_direct(values, points, roots, first, last, out):
         for t in range(n_terms):
             for d in range(width):
                 inverse = carry.dtype.type(1) / (values[i, d] + points[t, d])
-                out[i, t, d] = carry[d] * roots[t, d] * inverse
+                out[i, t, d] = carry[d] * inverse * roots[t, d]
                 carry[d] *= (values[i, d] - points[t, d]) * inverse
 
 

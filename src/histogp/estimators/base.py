@@ -23,7 +23,7 @@ from histogp.estimators.optimizer import Optimizer
 from histogp.estimators.state import reading
 from histogp.estimators.uncertainty import UncertaintyMixin
 from histogp.estimators.validation import number_of_threads, validate_features
-from histogp.kernels import HistogramIntersection, as_kernel, per_dimension
+from histogp.kernels import Kernel, as_kernel, per_dimension
 from histogp.operators.base import Grid
 from histogp.posterior.fit import Posterior
 from histogp.solvers.solution import Solution
@@ -47,7 +47,7 @@ class HistogramGP(UncertaintyMixin, LearningMixin, BaseEstimator):
     """Base of the estimators; see `HistogramGPClassifier` and `HistogramGPRegressor`."""
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        "kernel": [str, HistogramIntersection],
+        "kernel": [str, Kernel],
         "noise": [Interval(Real, 0, None, closed="neither")],
         "optimize": [None, StrOptions({"bound", "gradient", "exact"}), Optimizer],
         "solver": [StrOptions({"auto", "cg", "cholesky"})],

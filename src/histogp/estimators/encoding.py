@@ -10,11 +10,11 @@ import numpy as np
 
 from histogp.container import ModelFileError
 from histogp.estimators.optimizer import Optimizer
-from histogp.kernels import Exponential, HistogramIntersection, Power
+from histogp.kernels import Chi2, Exponential, HistogramIntersection, Power
 from histogp.storage import Array
 
 # What a file may name. Objects of other classes would need their code.
-_OBJECTS = {cls.__name__: cls for cls in (HistogramIntersection, Power, Exponential, Optimizer)}
+_OBJECTS = {cls.__name__: cls for cls in (HistogramIntersection, Chi2, Power, Exponential, Optimizer)}
 
 
 class Writer:

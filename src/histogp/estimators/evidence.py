@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from histogp._numba.jit import announce_compilation
 from histogp.estimators.state import reading
 from histogp.estimators.validation import number_of_threads
-from histogp.kernels import HistogramIntersection, as_kernel, resolve
+from histogp.kernels import Kernel, as_kernel, resolve
 from histogp.posterior.fit import Posterior, fit_posterior
 from histogp.posterior.optimization import Row
 from histogp.posterior.predict_only import PredictOnly
@@ -31,7 +31,7 @@ class EvidenceMixin:
     preconditioner_rank: Any
     n_jobs: int | None
     random_state: Any
-    kernel_: HistogramIntersection
+    kernel_: Kernel
     noise_: float
     n_features_in_: int
     _posterior: Any
@@ -54,7 +54,7 @@ class EvidenceMixin:
 
         Parameters
         ----------
-        kernel : {"hik", "hik-poly", "hik-exp"}, HistogramIntersection or None, default=None
+        kernel : {"hik", "hik-poly", "hik-exp", "chi2"}, Kernel or None, default=None
             None is the fitted ``kernel_``.
         noise : float or None, default=None
             None is the fitted ``noise_``.
@@ -109,7 +109,7 @@ class EvidenceMixin:
             )
         return self._posterior
 
-    def _refitted(self, kernel: HistogramIntersection, noise: float) -> Any:
+    def _refitted(self, kernel: Kernel, noise: float) -> Any:
         """A copy with another kernel and noise, solved for the same examples."""
         before = self._posterior_with_training()
         operator = before.operator.with_kernel(resolve(kernel, self.n_features_in_))

@@ -18,7 +18,7 @@ from histogp.estimators.examples import Examples
 from histogp.estimators.optimizer import Tuned, search_is_due, tune
 from histogp.estimators.state import updating
 from histogp.estimators.validation import number_of_threads
-from histogp.kernels import HistogramIntersection, as_kernel, is_ard, resolve
+from histogp.kernels import Kernel, as_kernel, is_ard, resolve
 from histogp.operators.base import KernelOperator
 from histogp.operators.build import build_operator
 from histogp.posterior.fit import Posterior, fit_posterior
@@ -75,7 +75,7 @@ class LearningMixin(CallbackSupportMixin):
     max_iter: int
     n_jobs: int | None
     random_state: Any
-    kernel_: HistogramIntersection
+    kernel_: Kernel
     noise_: float
     _posterior: Any
     _examples: Examples
@@ -123,7 +123,7 @@ class LearningMixin(CallbackSupportMixin):
         announce_compilation()
         problem = self._problem(examples, self.noise, outputs)
         watch = Watch(self, with_callbacks, X=X, y=y, metadata={"sample_weight": examples.weights})
-        kernel = as_kernel(self.kernel)
+        kernel = as_kernel(self.kernel)._adapt(X)
         operator = build_operator(X, resolve(kernel, X.shape[1]), number_of_threads(self.n_jobs))
         seed = int(check_random_state(self.random_state).randint(2**31))
         rng = np.random.default_rng(seed)

@@ -14,10 +14,10 @@ from histogp.estimators import table_file
 from histogp.estimators.encoding import Reader, Writer, integer
 from histogp.estimators.examples import Examples
 from histogp.estimators.validation import number_of_threads
-from histogp.kernels import HistogramIntersection, resolve
+from histogp.kernels import Kernel, resolve
+from histogp.operators.build import restore_operator
 from histogp.operators.grid import GridLayout
 from histogp.operators.quantized import QuantizedTable
-from histogp.operators.sorted import SortedOperator
 from histogp.posterior.fit import Posterior, Tables
 from histogp.posterior.predict_only import PredictOnly
 from histogp.posterior.quantized import QuantizedMean
@@ -137,7 +137,7 @@ def _restore(cls: Any, document: dict[str, Any], reader: Reader) -> Any:
     # Before anything of that length is made, it must be in the file.
     pointers = reader.array("data.indptr" if includes_training else "table.starts", np.int64, (n_features + 1,))
     kernel = reader.object(document["kernel"])
-    if not isinstance(kernel, HistogramIntersection):
+    if not isinstance(kernel, Kernel):
         raise ModelFileError("its kernel is damaged.")
     estimator.kernel_ = kernel
     estimator.n_features_in_ = n_features
@@ -198,12 +198,11 @@ def _quantized(estimator: Any) -> QuantizedMean:
 
 def _training_arrays(posterior: Posterior) -> dict[str, Any]:
     operator, noise = posterior.operator, posterior.noise
-    if not isinstance(operator, SortedOperator):
-        raise TypeError(f"{type(operator).__name__} has no place in a model file yet.")
+    data = operator.sorted_columns()
     arrays = {
-        "data.indptr": operator.data.indptr,
-        "data.row_of": operator.data.row_of,
-        "data.values": operator.data.values,
+        "data.indptr": data.indptr,
+        "data.row_of": data.row_of,
+        "data.values": data.values,
         "alpha": posterior.alpha,
         "noise": noise.sample,
     }
@@ -230,7 +229,7 @@ def _read_training(
             for side in ("positive", "negative")
         )
         noise = Noise(noise.sample, targets.argmax(axis=1), positive, negative)
-    operator = SortedOperator(data, kernel, number_of_threads(estimator.n_jobs))
+    operator = restore_operator(data, kernel, number_of_threads(estimator.n_jobs))
     return Posterior(operator, noise, alpha, targets, float(estimator.residual_.max()), seed, tables)
 
 

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from histogp.hyperparameters import free_hyperparameters
-from histogp.kernels import HistogramIntersection, is_ard
+from histogp.kernels import Kernel, is_ard
 from histogp.operators.base import KernelOperator
 from histogp.posterior.objectives import Data
 from histogp.posterior.optimization import OptimizationOptions, Row, optimise
@@ -106,7 +106,7 @@ class Optimizer(BaseEstimator):
 class Tuned:
     """What an optimiser found; ``operator`` and ``noise`` are those of the system to solve."""
 
-    kernel: HistogramIntersection
+    kernel: Kernel
     noise_value: float
     operator: KernelOperator
     noise: Noise
@@ -138,7 +138,7 @@ def search_is_due(optimizer: str | Optimizer | None, n_changed: int, n_searched:
 
 def tune(
     optimizer: str | Optimizer | None,
-    kernel: HistogramIntersection,
+    kernel: Kernel,
     noise_value: float,
     data: Data,
     solver: SolverOptions,

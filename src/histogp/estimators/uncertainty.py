@@ -113,7 +113,8 @@ class UncertaintyMixin(EvidenceMixin):
         if isinstance(self._posterior, PredictOnly):
             prepared = self._posterior.tables()
             return "sampled" if "sampled" in prepared and "calibrated" not in prepared else "calibrated"
-        return "precise" if self.n_examples_ <= SMALL_N else "calibrated"
+        has_features = self._posterior.operator.rank is not None
+        return "precise" if has_features or self.n_examples_ <= SMALL_N else "calibrated"
 
     def _test_rows(self, X: Any) -> Rows:
         self._check_prediction()

@@ -110,7 +110,8 @@ class Chebyshev:
 
     def fill(self, values: Array, out: Array) -> None:
         positive = values > 0
-        a = np.log(values / self.scale, where=positive, out=np.zeros_like(values)) / np.pi
+        # A quotient of two single precision numbers may need the range of double precision.
+        a = np.log(values / np.float64(self.scale), where=positive, out=np.zeros(values.shape)) / np.pi
         before, present = np.zeros_like(a), 1 / np.cosh(np.pi / 2 * a)
         root = np.sqrt(2 * values)
         out[:, 0] = np.sqrt(values) * present

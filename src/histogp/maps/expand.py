@@ -43,6 +43,9 @@ def _fill(additive: AdditiveMap, values: Array, out: Array, n_threads: int) -> N
 
 def _expand_sparse(additive: AdditiveMap, X: Any, n_threads: int) -> Any:
     X = X.tocsr()
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
     data = plain(X.data)
     terms = np.empty((additive.n_terms, len(data)), data.dtype)
     step = BLOCK

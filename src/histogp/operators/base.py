@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from histogp.kernels import ResolvedKernel
-from histogp.storage import Array, Rows
+from histogp.storage import Array, Rows, SortedColumns
 
 Precision = Literal["single", "double"]
 Reading = Literal["linear", "nearest"]
@@ -136,6 +136,10 @@ class KernelOperator(ABC):
     def training_rows(self) -> Rows:
         """The N rows themselves, raw values."""
 
+    @abstractmethod
+    def sorted_columns(self) -> SortedColumns:
+        """The same, as files hold them."""
+
     kernel: ResolvedKernel
     """The hyperparameters."""
 
@@ -194,6 +198,27 @@ class KernelOperator(ABC):
     @abstractmethod
     def trace_gradient(self) -> dict[str, Array]:
         """Derivative of the trace of K, by the same names."""
+
+    @property
+    def rank(self) -> int | None:
+        """The number of features, if K is their product with themselves, ``Phi Phi^T``; then there is what follows."""
+        return None
+
+    def features(self, rows: Rows) -> Iterator[tuple[slice, Any]]:
+        """The features of test rows in blocks of bounded size: slices with blocks (n, rank), dense or CSR."""
+        raise NotImplementedError
+
+    def project(self, vectors: Array) -> Array:
+        """``Phi^T @ vectors``: (N, M) to (rank, M)."""
+        raise NotImplementedError
+
+    def combine(self, weights: Array) -> Array:
+        """``Phi @ weights``: (rank, M) to (N, M)."""
+        raise NotImplementedError
+
+    def by_column(self, by_feature: Array) -> Array:
+        """Sums over the features of each dimension, (rank, ...) to (D, ...)."""
+        raise NotImplementedError
 
     def using(self, n_threads: int) -> KernelOperator:
         """The same with another number of threads, where these count."""

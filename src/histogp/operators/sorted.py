@@ -185,6 +185,9 @@ class SortedOperator(KernelOperator):
             out[:, columns] = block
         return out
 
+    def sorted_columns(self) -> SortedColumns:
+        return self.data
+
     def with_kernel(self, kernel: ResolvedKernel) -> SortedOperator:
         return SortedOperator(self.data, kernel, self.n_threads, self._levels)
 

@@ -12,12 +12,14 @@ from histogp.posterior.calibrated import FEWEST
 from histogp.posterior.dirichlet import Dirichlet
 from histogp.posterior.likelihood import BoundName, Likelihood, exact_likelihood
 from histogp.posterior.objectives import Data, bound_of, quadrature_of
+from histogp.posterior.primal import Primal
 from histogp.posterior.probability import codes_of, fit_temperature, leave_one_out
 from histogp.posterior.quantized import QuantizedMean
 from histogp.posterior.variance import KEPT_VARIANCES, VarianceMethod, VarianceOptions, Variances
 from histogp.solvers.cholesky import SMALL_N, is_small
 from histogp.solvers.noise import Noise
 from histogp.solvers.options import SolverOptions
+from histogp.solvers.primal import is_primal
 from histogp.solvers.solution import Callback, Solution
 from histogp.solvers.system import System
 from histogp.storage import Array, Rows
@@ -105,7 +107,7 @@ class Posterior:
 
     def calibration_error(self, solver: SolverOptions) -> float:
         """The relative error of the calibrated variance."""
-        if self.operator.n_rows < FEWEST:
+        if self.operator.n_rows < FEWEST or self.operator.rank is not None:
             return 0.0
         return self.variances.table("calibrated", VarianceOptions(), solver).error
 
@@ -167,6 +169,8 @@ class Posterior:
         """The likelihood of the targets, also under another kernel or noise."""
         operator = self.operator if kernel is None else self.operator.with_kernel(kernel)
         data = Data(operator, self.noise.scaled(noise_factor), self.targets)
+        if is_primal(operator) and method in ("auto", "exact"):
+            return Primal(data).at(operator.kernel.weights, 1.0, derivatives=False)
         if method == "auto":
             method = "exact" if is_small(operator.n_rows, data.n_matrices) else "quadrature"
         if method == "exact":
@@ -215,5 +219,6 @@ def fit_posterior(
     residual = float(solution.residuals.max())
     if not (np.isfinite(residual) and np.all(np.isfinite(solution.values))):
         raise ValueError("The solution overflows; scale features, targets and weights to moderate values.")
-    kept = system if keep or (len(system.factors) == 1 and operator.n_rows <= SMALL_N) else None
+    is_light = len(system.factors) == 1 and (operator.n_rows <= SMALL_N or bool(system.primal))
+    kept = system if keep or is_light else None
     return Posterior(operator, noise, solution.values, targets, residual, seed, system=kept), solution

@@ -33,13 +33,13 @@ class Likelihood:
     """value : log p(y), or a bound or an estimate of it; NaN where only derivatives were asked for.
     error : standard error of an estimate.
     data_term : ``y^T A^-1 y``, of all problems
-    alpha : (N, M), solves ``A alpha = y``; probe_solutions : the same for probes, if there are any.
+    alpha : (N, M), solves ``A alpha = y``, or None if it was not needed; probe_solutions : the same for probes.
     demand, supply : the two terms ``alpha^T A' alpha`` and ``tr(A^-1 A')`` for the kernel's values, and for the
         logarithm of the noise under "noise".
     """
 
     value: float
-    alpha: Array
+    alpha: Array | None
     error: float = 0.0
     demand: Derivatives = field(default_factory=dict)
     supply: Derivatives = field(default_factory=dict)

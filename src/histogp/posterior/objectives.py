@@ -135,6 +135,7 @@ class Estimated:
             derivatives=True,
         )
         operator.release()
+        assert result.alpha is not None
         assert result.probe_solutions is not None
         self._start = result.alpha, result.probe_solutions
         if start is None:

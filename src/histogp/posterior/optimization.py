@@ -14,11 +14,13 @@ from histogp.hyperparameters import Hyperparameter, Space
 from histogp.posterior.coordinates import Coordinates
 from histogp.posterior.likelihood import BoundName, Likelihood
 from histogp.posterior.objectives import Bounded, Data, Estimated, Exact, Objective
+from histogp.posterior.primal import Primal
 from histogp.posterior.priors import Priors
 from histogp.posterior.quasi_newton import Minimum, minimize
 from histogp.posterior.weights import search_weights
 from histogp.solvers.blas import single_threaded_blas
 from histogp.solvers.options import SolverOptions
+from histogp.solvers.primal import is_primal
 from histogp.storage import Array
 
 Method = Literal["bound", "gradient", "exact"]
@@ -88,7 +90,7 @@ def optimise(
     """
     search = _Search(data, space, options, rng, report)
     interrupted = False
-    few_threads = options.method != "exact" or data.operator.n_rows <= SMALL_MATRIX
+    few_threads = not is_primal(data.operator) and (options.method != "exact" or data.operator.n_rows <= SMALL_MATRIX)
     try:
         with single_threaded_blas() if few_threads else nullcontext():
             search.run()
@@ -135,6 +137,8 @@ class _Search:
         options = self.options
         if options.method == "bound":
             return Bounded(self.data, options.bound, options.solver, int(self.rng.integers(2**31)))
+        if is_primal(self.data.operator):
+            return Primal(self.data)
         if options.method == "exact" or self.sample is self.data:
             return Exact(self.data)
         return self.estimated(self.data)

@@ -33,6 +33,8 @@ def precise_variance(system: System, rows: Rows, tol: float) -> Array:
     ``A^-1 k`` is known up to a remainder r. With ``2 k^T a - a^T A a`` in place of ``k^T a`` the variance is never
     too small, and too large by ``r^T A^-1 r <= |r|^2 / min(noise)``, the square of what r looks like.
     """
+    if system.primal:
+        return np.stack([factor.variances(rows) for factor in system.primal], axis=1)
     n_problems = system.n_problems
     out = np.empty((rows.n_rows, n_problems))
     prior = system.operator.cross_diagonal(rows)[:, None]
@@ -48,6 +50,8 @@ def precise_variance(system: System, rows: Rows, tol: float) -> Array:
 
 def covariance(system: System, rows: Rows, tol: float) -> Array:
     """``K(x, x') - k(x)^T A^-1 k(x')`` for all pairs of test rows, (n, n)."""
+    if system.primal:
+        return system.primal[0].covariance(rows)
     n = rows.n_rows
     kernel, values, remainder = np.empty((3, system.operator.n_rows, n))
     prior = system.operator.cross_diagonal(rows)

@@ -12,6 +12,7 @@ from histogp.posterior.calibrated import FEWEST
 from histogp.posterior.variance import Variances
 from histogp.solvers.cholesky import is_small
 from histogp.solvers.options import SolverOptions
+from histogp.solvers.primal import is_primal
 from histogp.solvers.system import System
 from histogp.storage import Array
 
@@ -34,12 +35,11 @@ def leave_one_out(
     operator, noise = variances.operator, variances.noise
     n, n_problems = targets.shape
     n_matrices = n_problems if noise.is_per_problem else 1
-    if is_small(n, n_matrices) or n < FEWEST:
+    if is_primal(operator) or is_small(n, n_matrices) or n < FEWEST:
         index = np.arange(n)
         if n > MOST_EXAMPLES:
             index = np.sort(np.random.default_rng(variances.seed).choice(n, MOST_EXAMPLES, replace=False))
-        options = replace(solver, solver="cholesky")
-        system = System.build(operator, noise, 1, options, np.random.default_rng(variances.seed))
+        system = variances.systems(replace(solver, solver="cholesky"))
         latent = 1 / _inverse_diagonals(system, index) - noise.diagonals()[index]
     else:
         calibrated = variances.calibrated(solver)
@@ -49,6 +49,8 @@ def leave_one_out(
 
 def _inverse_diagonals(system: System, index: Array) -> Array:
     """``[A^-1]_ii`` for the rows ``index``, (n, M) or (n, 1), by dense factors."""
+    if system.primal:
+        return np.stack([factor.inverse_diagonal(index) for factor in system.primal], axis=1)
     columns = np.arange(len(index))
     sides = np.zeros((system.operator.n_rows, len(index)))
     sides[index, columns] = 1.0

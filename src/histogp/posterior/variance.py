@@ -16,7 +16,7 @@ from histogp.posterior.samples import PosteriorSamples
 from histogp.posterior.spectrum import Coarse, CoarseQuantized, Spectrum
 from histogp.solvers.noise import Noise
 from histogp.solvers.options import SolverOptions
-from histogp.solvers.system import System, is_dense
+from histogp.solvers.system import System, is_direct
 from histogp.storage import Array, Rows
 
 VarianceMethod = Literal["precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"]
@@ -66,7 +66,7 @@ class Variances:
             numbers = np.atleast_1d(options.n_eigenvectors)
             found = self._spectrum(int(numbers.max())).fine_variance(self.operator, rows, numbers)
             return found if np.ndim(options.n_eigenvectors) else found[:, 0]
-        if method == "calibrated" and self.operator.n_rows < FEWEST:
+        if method == "calibrated" and (self.operator.n_rows < FEWEST or self.operator.rank is not None):
             return self.latent(rows, "precise", options, solver)
         return self.table(method, options, solver).variance(rows, solver.n_threads)
 
@@ -75,7 +75,7 @@ class Variances:
         # A larger preconditioner pays for more right-hand sides; it is made anew when there are many more than before.
         noise = Noise(self.shared)
         size = int(np.clip(4 ** np.ceil(np.log2(max(n_sides, 1)) / 2), FEWEST_SIDES, MOST_SIDES))
-        if is_dense(self.operator, noise, solver):
+        if is_direct(self.operator, noise, solver):
             size = MOST_SIDES
         system = self.prepared.get_at_least(f"system-{solver.solver}", size, lambda: self._build(noise, size, solver))
         return system.using(solver)
@@ -84,10 +84,16 @@ class Variances:
         """The precise variances of all problems, (n, M), or (n, 1) if they share one noise."""
         if not self.noise.is_per_problem:
             return self.latent(rows, "precise", options, solver)[:, None]
+        return precise_variance(self.systems(solver), rows, options.tol)
+
+    def systems(self, solver: SolverOptions) -> System:
+        """What solves the problems with the noise that each has."""
+        if not self.noise.is_per_problem:
+            return self.system(1, solver)
         system = self.prepared.get(
             f"systems-{solver.solver}", lambda: self._build(self.noise, self.noise.n_matrices, solver)
         )
-        return precise_variance(system.using(solver), rows, options.tol)
+        return system.using(solver)
 
     def covariance(self, rows: Rows, options: VarianceOptions, solver: SolverOptions) -> Array:
         """Of all pairs of test rows, precisely, (n, n)."""

@@ -75,15 +75,14 @@ class Ridge:
     ) -> Ridge:
         """With all components, or the leading ones of the labelled and unlabelled rows together."""
         if not intercept:
-            statistics = replace(
-                statistics, sums=np.zeros_like(statistics.sums), target_sums=np.zeros_like(statistics.target_sums)
-            )
-        components = Components.of(statistics, None if unlabelled is not None else n_components)
+            statistics = _uncentred(statistics)
         target_means = statistics.target_sums / max(statistics.weight, np.finfo(float).tiny)
-        if unlabelled is not None and n_components is not None:
-            components = _within(
-                statistics, Components.of(statistics.without_targets() + unlabelled.without_targets(), n_components)
-            )
+        if unlabelled is None or n_components is None:
+            components = Components.of(statistics, n_components)
+        else:
+            together = statistics.without_targets() + unlabelled.without_targets()
+            given = Components.of(together if intercept else _uncentred(together), n_components)
+            components = _within(statistics, given)
         cross = statistics.cross - np.outer(statistics.sums, target_means)
         squares = statistics.target_gram.diagonal() - statistics.target_sums * target_means
         return cls(
@@ -145,6 +144,11 @@ class Ridge:
         leverage = weights * (coordinates**2 @ shrinkage + self.intercept / self.weight)
         errors = (targets - predicted) / np.maximum(1 - leverage, 1e-9)[:, None]
         return float(np.average(np.sum(errors**2, axis=1), weights=weights))
+
+
+def _uncentred(statistics: StreamingStatistics) -> StreamingStatistics:
+    """With means of zero, so that nothing is subtracted."""
+    return replace(statistics, sums=np.zeros_like(statistics.sums), target_sums=np.zeros_like(statistics.target_sums))
 
 
 def _within(statistics: StreamingStatistics, given: Components) -> Components:

@@ -84,7 +84,8 @@ class StreamingStatistics:
     def of(cls, Z: Any, Y: Any = None, sample_weight: Any = None) -> StreamingStatistics:
         """Of some rows: Z (n, m) dense or sparse, Y (n,) or (n, k)."""
         n_rows, n_features = Z.shape
-        Y = np.empty((n_rows, 0)) if Y is None else np.asarray(Y, np.float64).reshape(n_rows, -1)
+        Y = np.empty((n_rows, 0)) if Y is None else np.asarray(Y, np.float64)
+        Y = Y[:, None] if Y.ndim == 1 else Y
         weights = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, np.float64)
         roots = np.sqrt(weights)[:, None]
         if sparse.issparse(Z) and Z.nnz < DENSE * n_rows * n_features:

@@ -13,6 +13,7 @@ from histogp.solvers.cholesky import Factor, is_small
 from histogp.solvers.noise import Noise
 from histogp.solvers.options import SolverOptions
 from histogp.solvers.preconditioner import Preconditioner
+from histogp.solvers.primal import PrimalFactor, is_primal
 from histogp.solvers.rank import make_preconditioner
 from histogp.solvers.solution import Callback, Solution, relative
 from histogp.storage import Array, Rows
@@ -23,24 +24,24 @@ GROWTH = 1.5
 MOST_SCALE = 16
 
 
-def is_dense(operator: KernelOperator, noise: Noise, options: SolverOptions) -> bool:
-    """Whether dense factors solve the systems."""
-    small = is_small(operator.n_rows, noise.n_matrices)
+def is_direct(operator: KernelOperator, noise: Noise, options: SolverOptions) -> bool:
+    """Whether factors solve the systems."""
+    small = is_small(operator.n_rows, noise.n_matrices) or is_primal(operator)
     return options.solver == "cholesky" or (options.solver == "auto" and small)
 
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """Dense factors for few rows, otherwise a preconditioner. The noise may be one diagonal, or one a problem.
+    """Factors for few rows or features, otherwise a preconditioner. The noise may be one diagonal, or one a problem.
 
-    factors : one, or one a problem; none if conjugate gradients solve the systems
+    factors : one, or one a problem; none if conjugate gradients solve the systems. All dense, or all primal.
     made_for : the number of rows for which the rank of the preconditioner was chosen
     """
 
     operator: KernelOperator
     noise: Noise
     options: SolverOptions
-    factors: tuple[Factor, ...]
+    factors: tuple[Factor, ...] | tuple[PrimalFactor, ...]
     preconditioner: Preconditioner | None
     made_for: int
 
@@ -50,14 +51,21 @@ class System:
     ) -> System:
         """With a preconditioner that pays for ``n_sides`` right-hand sides."""
         _refuse_overflow(operator.diagonal())
-        factors: tuple[Factor, ...] = ()
+        factors: tuple[Factor, ...] | tuple[PrimalFactor, ...] = ()
         preconditioner = None
-        if is_dense(operator, noise, options):
+        if is_direct(operator, noise, options) and is_primal(operator):
+            factors = tuple(PrimalFactor.of(operator, diagonal) for diagonal in noise.diagonals().T)
+        elif is_direct(operator, noise, options):
             matrix = operator.matrix()
             factors = tuple(Factor.of(matrix, diagonal) for diagonal in noise.diagonals().T)
         else:
             preconditioner = make_preconditioner(operator, noise, n_sides, options, rng)
         return cls(operator, noise, options, factors, preconditioner, operator.n_rows)
+
+    @property
+    def primal(self) -> tuple[PrimalFactor, ...]:
+        """The factors, if they are those of features."""
+        return tuple(factor for factor in self.factors if isinstance(factor, PrimalFactor))
 
     @property
     def n_problems(self) -> int:
@@ -125,19 +133,24 @@ class System:
         n_old, n = self.operator.n_rows, operator.n_rows
         changed = replace(self, operator=operator, noise=noise)
         same_noise = np.array_equal(noise.subset(np.arange(n_old)).diagonals(), self.noise.diagonals())
-        if is_dense(operator, noise, self.options) != bool(self.factors):
+        direct = is_direct(operator, noise, self.options)
+        if direct != bool(self.factors) or (direct and is_primal(operator) != bool(self.primal)):
             return None
         if self.factors:
             if not same_noise:
                 return None
             if rows.n_rows == 0:
                 return changed
-            columns = operator.columns(np.arange(n_old, n))
             diagonals = noise.diagonals()[n_old:].T
+            if self.primal:
+                pairs = zip(self.primal, diagonals, strict=True)
+                return replace(changed, factors=tuple(one.extended(operator, rows, noise) for one, noise in pairs))
+            columns = operator.columns(np.arange(n_old, n))
             with suited_blas(float(columns.size) * n_old):
                 factors = [
                     factor.extended(columns[:n_old], columns[n_old:], diagonal)
                     for factor, diagonal in zip(self.factors, diagonals, strict=True)
+                    if isinstance(factor, Factor)
                 ]
             return replace(changed, factors=tuple(factors))
         if n > GROWTH * self.made_for or operator.scale > MOST_SCALE * self.operator.scale:

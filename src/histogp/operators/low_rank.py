@@ -1,0 +1,244 @@
+"""A kernel matrix that is the product of features with themselves: ``K = Phi Phi^T``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from scipy import sparse
+
+from histogp.kernels import ResolvedChi2, ResolvedKernel
+from histogp.maps.expand import expand
+from histogp.operators.base import Grid, KernelOperator, Precision
+from histogp.storage import Array, Rows, SortedColumns
+
+# Numbers in a block of features, or of kernel values.
+BLOCK = 2**22
+# More features than that are kept sparse.
+MOST_DENSE = 2**15
+_DTYPES = {"single": np.float32, "double": np.float64}
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """The features of rows, ``sqrt(w_d)`` times the terms of the kernel's expansion; dense, or CSR if they are many."""
+
+    kernel: ResolvedChi2
+    n_columns: int
+    n_threads: int
+
+    @property
+    def rank(self) -> int:
+        assert self.kernel.additive is not None
+        return self.kernel.additive.n_terms * self.n_columns
+
+    def of(self, rows: Rows) -> Any:
+        """(n, rank)"""
+        assert self.kernel.additive is not None
+        Z = expand(self.kernel.additive, self._matrix(rows), self.n_threads)
+        if self.kernel.weights is None:
+            return Z
+        roots = np.tile(np.sqrt(self.kernel.weights), self.kernel.additive.n_terms)
+        return Z.multiply(roots).tocsr() if sparse.issparse(Z) else np.multiply(Z, roots, out=Z)
+
+    def _matrix(self, rows: Rows) -> Any:
+        if self.rank > MOST_DENSE:
+            entries = (rows.values, rows.column_of.astype(np.int64), rows.indptr)
+            return sparse.csr_array(entries, shape=(rows.n_rows, rows.n_columns))
+        dense = np.zeros((rows.n_rows, rows.n_columns))
+        dense[np.repeat(np.arange(rows.n_rows), rows.counts), rows.column_of] = rows.values
+        return dense
+
+    def blocks(self, rows: Rows) -> Iterator[tuple[slice, Any]]:
+        """The same in pieces of bounded size."""
+        step = max(1, BLOCK // min(self.rank, MOST_DENSE))
+        for begin in range(0, rows.n_rows, step):
+            some = slice(begin, min(begin + step, rows.n_rows))
+            yield some, self.of(rows.block(some.start, some.stop))
+
+
+class LowRankOperator(KernelOperator):
+    """The additive chi-squared kernel by its features, which are made from the rows when they are needed.
+
+    Parameters
+    ----------
+    rows : Rows
+        The training rows, raw values.
+    kernel : ResolvedChi2
+        One that has seen data.
+    n_threads : int
+    """
+
+    def __init__(self, rows: Rows, kernel: ResolvedChi2, n_threads: int = 1):
+        if kernel.additive is None:
+            raise ValueError("The kernel has no points yet, which it takes from training data.")
+        self.rows = rows
+        self.kernel: ResolvedChi2 = kernel
+        self.n_threads = n_threads
+        self._features = Features(kernel, rows.n_columns, n_threads)
+        largest = rows.values.max(initial=0.0) * (1.0 if kernel.weights is None else kernel.weights.max(initial=0.0))
+        self.scale = 2.0 ** np.clip(np.ceil(np.log2(largest)), -1000, 1000) if largest > 0 else 1.0
+
+    block_width = 16
+
+    @property
+    def n_rows(self) -> int:
+        return self.rows.n_rows
+
+    @property
+    def n_columns(self) -> int:
+        return self.rows.n_columns
+
+    @property
+    def product_cost(self) -> int:
+        return len(self.rows.values)
+
+    @property
+    def rank(self) -> int:
+        return self._features.rank
+
+    def training_rows(self) -> Rows:
+        return self.rows
+
+    def sorted_columns(self) -> SortedColumns:
+        return SortedColumns.from_rows(self.rows, self.n_threads)
+
+    def features(self, rows: Rows) -> Iterator[tuple[slice, Any]]:
+        return self._features.blocks(rows)
+
+    def project(self, vectors: Array) -> Array:
+        out = np.zeros((self.rank, vectors.shape[1]))
+        for some, Z in self.features(self.rows):
+            out += Z.T @ vectors[some]
+        return out
+
+    def combine(self, weights: Array) -> Array:
+        return _combine(self._features, self.rows, weights)
+
+    def matmat(self, vectors: Array, precision: Precision = "double") -> Array:
+        return self.combine(self.project(vectors))
+
+    def matrix(self) -> Array:
+        return self.cross_matrix(self.rows, self.rows)
+
+    def diagonal(self) -> Array:
+        return self.cross_diagonal(self.rows)
+
+    def columns(self, index: Array, precision: Precision = "double") -> Array:
+        out = self.cross_matrix(self.rows, self.rows.take(index))
+        return out if precision == "double" else (out / self.scale).astype(np.float32)
+
+    def cross(self, rows: Rows) -> Iterator[tuple[slice, Array]]:
+        step = max(1, BLOCK // max(1, self.n_rows))
+        for begin in range(0, rows.n_rows, step):
+            some = slice(begin, min(begin + step, rows.n_rows))
+            yield some, self.cross_matrix(rows.block(some.start, some.stop), self.rows)
+
+    def cross_diagonal(self, rows: Rows) -> Array:
+        out = np.empty(rows.n_rows)
+        for some, Z in self.features(rows):
+            out[some] = _squares(Z).sum(axis=1)
+        return out
+
+    def cross_matrix(self, rows: Rows, others: Rows) -> Array:
+        out = np.empty((rows.n_rows, others.n_rows))
+        for some, left in self.features(rows):
+            for more, right in self.features(others):
+                block = left @ right.T
+                out[some, more] = block.toarray() if sparse.issparse(block) else block
+        return out
+
+    def with_kernel(self, kernel: ResolvedKernel) -> LowRankOperator:
+        if not isinstance(kernel, ResolvedChi2):
+            raise ValueError("A model with the chi-squared kernel cannot take one of another kind: fit another model.")
+        if kernel.additive is None:
+            kernel = ResolvedChi2(None, {}, kernel.weights, self.kernel.additive)
+        return LowRankOperator(self.rows, kernel, self.n_threads)
+
+    def unweighted(self) -> LowRankOperator:
+        return self.with_kernel(self.kernel.replace(None, {}))
+
+    def gradient(self, left: Array, right: Array, sums: Array | None = None) -> dict[str, Array]:
+        plain = self.unweighted()
+        products = plain.project(left) * plain.project(right)
+        return {"weights": self.by_column(products.sum(axis=1) if sums is None else products @ sums)}
+
+    def by_column(self, by_feature: Array) -> Array:
+        return by_feature.reshape(-1, self.n_columns, *by_feature.shape[1:]).sum(axis=0)
+
+    def traces(self) -> Array:
+        total = np.zeros(self.rank)
+        for _, Z in self.features(self.rows):
+            total += _squares(Z).sum(axis=0)
+        return self.by_column(total)
+
+    def trace_gradient(self) -> dict[str, Array]:
+        return {"weights": self.unweighted().traces()}
+
+    def using(self, n_threads: int) -> LowRankOperator:
+        return self if n_threads == self.n_threads else LowRankOperator(self.rows, self.kernel, n_threads)
+
+    def extend(self, rows: Rows) -> LowRankOperator:
+        return LowRankOperator(self.rows.followed_by(rows), self.kernel, self.n_threads)
+
+    def remove(self, rows: Any) -> LowRankOperator:
+        kept = np.delete(np.arange(self.n_rows), np.asarray(rows, int))
+        return LowRankOperator(self.rows.take(kept), self.kernel, self.n_threads)
+
+    def table(self, alpha: Array) -> LowRankTable:
+        return LowRankTable(self._features, self.project(alpha))
+
+    def split(self, n_parts: int) -> Sequence[KernelOperator]:
+        _refuse("splitting by features")
+
+    def grid_table(self, alpha: Array, grid: Grid) -> NoReturn:
+        _refuse('prediction="quantized"')
+
+    def norm_table(self) -> NoReturn:
+        _refuse('the variance "coarse"')
+
+    def lower_table(self, n_bins: int, ceiling: float) -> NoReturn:
+        _refuse('the variance "coarse-quantized"')
+
+    def layout(self, most: int) -> NoReturn:
+        _refuse('the variance "sampled"')
+
+    def tabulate(self, layout: Any, alpha: Array) -> NoReturn:
+        _refuse("tables on a grid")
+
+    def tabulate_smoothed(self, layout: Any, noise: Array) -> NoReturn:
+        _refuse("tables on a grid")
+
+    def prior_draws(self, layout: Any, rng: Any, n_draws: int) -> NoReturn:
+        _refuse("tables on a grid")
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankTable:
+    """``x -> phi(x)^T weights``; weights (rank, M)."""
+
+    features: Features
+    weights: Array
+
+    def evaluate(self, rows: Rows, n_threads: int = 1) -> Array:
+        return _combine(Features(self.features.kernel, rows.n_columns, n_threads), rows, self.weights)
+
+
+def _combine(features: Features, rows: Rows, weights: Array) -> Array:
+    out = np.empty((rows.n_rows, weights.shape[1]))
+    for some, Z in features.blocks(rows):
+        out[some] = Z @ weights
+    return out
+
+
+def _squares(Z: Any) -> Any:
+    return Z.multiply(Z) if sparse.issparse(Z) else Z * Z
+
+
+def _refuse(what: str) -> NoReturn:
+    raise ValueError(
+        f"The chi-squared kernel does not need {what}: its exact prediction and its precise variance are from features "
+        "already, in time independent of the number of examples."
+    )

@@ -1,0 +1,94 @@
+"""The exact likelihood of a process with features, from sums over the examples that are made once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_solve, solve_triangular
+
+from histogp.hyperparameters import Space
+from histogp.posterior.likelihood import Derivatives, Likelihood
+from histogp.posterior.objectives import Data, Exact
+from histogp.primal.statistics import StreamingStatistics
+from histogp.solvers.blas import suited_blas
+from histogp.solvers.primal import factor_of, inverse_of, weighted_gram
+from histogp.storage import Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Problems:
+    """Statistics of the features without weights, weighted by the inverse noise, of problems that share a noise."""
+
+    statistics: StreamingStatistics
+    log_noise: float  # the sum of its logarithms
+
+
+class Primal(Exact):
+    """As a function of weights and noise, in time cubic in the number of features, whatever that of examples."""
+
+    def __init__(self, data: Data):
+        super().__init__(data)
+        self._plain = data.operator.with_kernel(data.operator.kernel.replace(None, {}))
+        diagonals = data.noise.diagonals()
+        share = data.targets.shape[1] // diagonals.shape[1]
+        rows = self._plain.training_rows()
+        self._problems = [
+            _Problems(
+                weighted_gram(self._plain, rows, diagonal, data.targets[:, k * share : (k + 1) * share]),
+                float(np.log(diagonal).sum()),
+            )
+            for k, diagonal in enumerate(diagonals.T)
+        ]
+
+    def __call__(self, space: Space, theta: Array) -> Likelihood:
+        return self.at(space.kernel_at(theta).weights, space.noise_factor(theta))
+
+    def at(self, weights: Array | None, noise_factor: float, *, derivatives: bool = True) -> Likelihood:
+        """With weights (D,) of the kernel and noise times a factor."""
+        n_columns = self.data.operator.n_columns
+        weights = np.ones(n_columns) if weights is None else weights
+        parts = [self._of(problems, weights, noise_factor, derivatives) for problems in self._problems]
+        return Likelihood(
+            sum(part.value for part in parts),
+            None,
+            demand=_total([part.demand for part in parts]),
+            supply=_total([part.supply for part in parts]),
+            data_term=sum(part.data_term for part in parts),
+        )
+
+    def _of(self, problems: _Problems, weights: Array, factor: float, derivatives: bool) -> Likelihood:
+        statistics = problems.statistics
+        n, n_targets = self.data.targets.shape[0], statistics.cross.shape[1]
+        rank = len(statistics.sums)
+        roots = np.tile(np.sqrt(weights), rank // len(weights))
+        gram, cross = statistics.gram / factor, statistics.cross / factor
+        inner = roots[:, None] * gram * roots
+        squares = float(np.trace(statistics.target_gram)) / factor
+        with suited_blas(float(rank) ** 3):
+            triangle = factor_of(inner)
+            side = roots[:, None] * cross
+            mean = cho_solve((triangle, True), side)
+            data_term = squares - float(np.sum(side * mean))
+            determinant = 2 * float(np.log(triangle.diagonal()).sum()) + problems.log_noise + n * np.log(factor)
+            value = -(data_term + n_targets * (determinant + n * np.log(2 * np.pi))) / 2
+            if not derivatives:
+                return Likelihood(value, None, data_term=data_term)
+            inverse = inverse_of(triangle)
+            # phi^T A^-1 y and the diagonal of phi^T A^-1 phi, for features phi without weights
+            residual = cross - gram @ (roots[:, None] * mean)
+            own = np.divide(1 - inverse.diagonal(), roots**2, where=roots > 0, out=np.zeros(rank))
+            none = np.flatnonzero(roots == 0)
+            half = solve_triangular(triangle, roots[:, None] * gram[:, none], lower=True)
+            own[none] = gram.diagonal()[none] - np.einsum("ij,ij->j", half, half)
+        by_column = self._plain.by_column
+        demand = {"weights": by_column(np.sum(residual**2, axis=1))}
+        supply = {"weights": n_targets * by_column(own)}
+        # alpha^T D alpha and tr(A^-1 D), for the noise D
+        demand["noise"] = np.asarray(squares - 2 * np.sum(side * mean) + np.sum(mean * (inner @ mean)))
+        supply["noise"] = np.asarray(n_targets * (n - rank + np.trace(inverse)))
+        return Likelihood(value, None, demand=demand, supply=supply, data_term=data_term)
+
+
+def _total(parts: list[Derivatives]) -> Derivatives:
+    return {name: np.sum([part[name] for part in parts], axis=0) for name in parts[0]}
