@@ -145,6 +145,15 @@ class Rows(Compressed):
         """Compressed columns: indptr (D + 1,), row_of and values (nnz,), in the order of the rows."""
         return _transpose(self.indptr, self.column_of, self.values, self.n_columns, n_threads)
 
+    def to_dense(self, n_threads: int = 1) -> Array:
+        """All values, (N, D)."""
+        dense = np.empty((self.n_rows, self.n_columns))
+        parts = _even_parts(self.n_rows, self.n_columns, n_threads)
+        threads.run(
+            lambda first, last: layout.scatter_rows(self.indptr, self.column_of, self.values, first, last, dense), parts
+        )
+        return dense
+
     def take(self, index: Any) -> Rows:
         """The rows with these numbers, in this order."""
         index = np.asarray(index, int)

@@ -28,6 +28,16 @@ def gather_rows(dense, indptr, first, last, column_of, values):
 
 
 @leaf
+def scatter_rows(indptr, column_of, values, first, last, dense):
+    """The inverse of `gather_rows`; dense (N, D) is overwritten."""
+    for i in range(first, last):
+        for d in range(dense.shape[1]):
+            dense[i, d] = 0
+        for k in range(indptr[i], indptr[i + 1]):
+            dense[i, column_of[k]] = values[k]
+
+
+@leaf
 def count_in_columns(dense, first, last, out):
     """``out[d] =`` number of non-zeros of the columns ``first..last``; dense (N, D), out (D,)."""
     for i in range(dense.shape[0]):

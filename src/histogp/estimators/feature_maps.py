@@ -293,7 +293,7 @@ class SkewedChi2Map(_Map):
         X = validate_features(self, X, reset=False)
         frequencies = self._frequencies.astype(X.dtype, copy=False)
         # log(x + c) = log1p(x / c) + log c, of which zero entries have no part but the constant.
-        scaled = X / X.dtype.type(self.skewedness)
+        scaled = X * X.dtype.type(1 / self.skewedness)
         angles = np.asarray((scaled.log1p() if sparse.issparse(scaled) else np.log1p(scaled)) @ frequencies)
         angles += np.log(X.dtype.type(self.skewedness)) * frequencies.sum(axis=0)
         factor = X.dtype.type(np.sqrt(2 / self.n_components))

@@ -26,7 +26,7 @@ def expand(additive: AdditiveMap, X: Any, n_threads: int = 1) -> Any:
     n_rows, width = X.shape
     out = np.empty((n_rows, additive.n_terms, width), X.dtype)
     _fill(additive, X, out, n_threads)
-    return out.reshape(n_rows, -1)
+    return out.reshape(n_rows, additive.n_terms * width)
 
 
 def _fill(additive: AdditiveMap, values: Array, out: Array, n_threads: int) -> None:

@@ -47,9 +47,7 @@ class Features:
         if self.rank > MOST_DENSE:
             entries = (rows.values, rows.column_of.astype(np.int64), rows.indptr)
             return sparse.csr_array(entries, shape=(rows.n_rows, rows.n_columns))
-        dense = np.zeros((rows.n_rows, rows.n_columns))
-        dense[np.repeat(np.arange(rows.n_rows), rows.counts), rows.column_of] = rows.values
-        return dense
+        return rows.to_dense(self.n_threads)
 
     def blocks(self, rows: Rows) -> Iterator[tuple[slice, Any]]:
         """The same in pieces of bounded size."""

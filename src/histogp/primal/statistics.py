@@ -83,6 +83,7 @@ class StreamingStatistics:
     @classmethod
     def of(cls, Z: Any, Y: Any = None, sample_weight: Any = None) -> StreamingStatistics:
         """Of some rows: Z (n, m) dense or sparse, Y (n,) or (n, k)."""
+        Z = Z.tocsr() if sparse.issparse(Z) else Z
         n_rows, n_features = Z.shape
         Y = np.empty((n_rows, 0)) if Y is None else np.asarray(Y, np.float64)
         Y = Y[:, None] if Y.ndim == 1 else Y
