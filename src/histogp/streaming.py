@@ -1,5 +1,7 @@
 """Learning from statistics of chunks of data of any size."""
 
+from histogp.estimators.streaming.pca import StreamingPCA
+from histogp.estimators.streaming.ridge import StreamingRidge, StreamingRidgeClassifier
 from histogp.primal.statistics import StreamingStatistics
 
-__all__ = ["StreamingStatistics"]
+__all__ = ["StreamingPCA", "StreamingRidge", "StreamingRidgeClassifier", "StreamingStatistics"]

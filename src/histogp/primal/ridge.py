@@ -53,7 +53,7 @@ class Ridge:
     components : directions, whose variances are those of the labelled rows
     cross : (r, k), products of coordinates and centred targets
     target_means, target_squares : (k,); the second centred
-    weight : the sum of all weights; n_rows : of labelled rows
+    weight : the sum of all weights, which count like repeated rows
     """
 
     components: Components
@@ -61,7 +61,6 @@ class Ridge:
     target_means: Array
     target_squares: Array
     weight: float
-    n_rows: int
     intercept: bool
 
     @classmethod
@@ -91,7 +90,6 @@ class Ridge:
             target_means,
             np.maximum(squares, 0.0),
             statistics.weight,
-            statistics.count,
             intercept,
         )
 
@@ -120,7 +118,7 @@ class Ridge:
         # |y - Z w|^2 = y^T y - 2 w^T Z^T y + w^T H w
         left = self.target_squares - np.sum(self.cross**2 * (shrinkage * (2 - variances * shrinkage))[:, None], axis=0)
         used = float(np.sum(variances * shrinkage)) + self.intercept
-        return float(self.n_rows * np.maximum(left, 0.0).sum() / max(self.n_rows - used, 1e-9) ** 2)
+        return float(self.weight * np.maximum(left, 0.0).sum() / max(self.weight - used, 1e-9) ** 2)
 
     def negative_evidence(self, alpha: float) -> float:
         """Minus the logarithm of the marginal likelihood, up to a constant, under the best noise for this penalty.
@@ -131,7 +129,7 @@ class Ridge:
         remaining = float(np.maximum(self.target_squares - self.explained(alpha), 0.0).sum())
         n_targets = len(self.target_squares)
         determinant = n_targets * float(np.log1p(variances / alpha).sum())
-        size = (self.n_rows - self.intercept) * n_targets
+        size = (self.weight - self.intercept) * n_targets
         return (size * np.log(max(remaining, np.finfo(float).tiny) / max(size, 1.0)) + determinant) / 2
 
     def left_out_error(self, alpha: float, coordinates: Array, targets: Array, weights: Array) -> float:

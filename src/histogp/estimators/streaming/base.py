@@ -1,0 +1,125 @@
+"""What the streaming estimators share: chunks go through a feature map into statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from histogp._numba.jit import announce_compilation
+from histogp.posterior.lazy import Lazy
+from histogp.primal.statistics import StreamingStatistics
+from histogp.storage import Array
+
+# Bytes of statistics that are still reasonable.
+MOST_BYTES = 2**34
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """All that was learnt so far; an update makes another one.
+
+    parts : statistics of the labelled rows, one, or one a class where these are weighted later
+    unlabelled : those of rows without labels
+    sample : some of the labelled rows, or None if nobody needs them
+    n_seen : rows so far, of any weight
+    solution : what was computed from them
+    """
+
+    feature_map: Any
+    parts: tuple[StreamingStatistics, ...]
+    unlabelled: StreamingStatistics | None = None
+    sample: Any = None
+    n_seen: int = 0
+    solution: Lazy = field(default_factory=Lazy)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "solution"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, solution=Lazy())
+
+    def changed(self, **values: Any) -> Learned:
+        return replace(self, **values, solution=Lazy())
+
+    def features(self, X: Any) -> Any:
+        """The features of rows, in double precision."""
+        X = X.astype(np.float64, copy=False)
+        return X if self.feature_map is None else self.feature_map.transform(X)
+
+
+class Streaming(BaseEstimator):
+    """Base of the estimators; subclasses have the parameters ``feature_map`` and ``chunk_bytes``."""
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "feature_map": [None, HasMethods(["fit", "transform"])],
+        "chunk_bytes": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    feature_map: Any
+    chunk_bytes: int
+    n_features_in_: int
+    n_samples_seen_: int
+    _learned: Learned
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        if self.feature_map is not None:
+            tags.input_tags.positive_only = self.feature_map.__sklearn_tags__().input_tags.positive_only
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_learned")
+
+    def _validated(self, X: Any, y: Any = "no_validation", *, reset: bool, **options: Any) -> Any:
+        announce_compilation()
+        return validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset, order="C", **options
+        )
+
+    def _begin(self, X: Any) -> Learned:
+        """Nothing learnt yet; the feature map is adapted to these rows."""
+        feature_map = None if self.feature_map is None else clone(self.feature_map).fit(X)
+        learned = Learned(feature_map, ())
+        n_features = learned.features(X[:1]).shape[1]
+        if 8 * n_features**2 > MOST_BYTES:
+            raise ValueError(
+                f"The statistics of {n_features:,} features would take {8e-9 * n_features**2:.0f} GB; use fewer "
+                "features, for instance by feature selection or a feature map with fewer components."
+            )
+        return learned.changed(parts=(StreamingStatistics.empty(n_features),))
+
+    def _slices(self, learned: Learned, n_rows: int) -> Iterator[slice]:
+        """Rows whose features have about ``chunk_bytes``."""
+        step = max(1, self.chunk_bytes // (8 * len(learned.parts[0].sums)))
+        for begin in range(0, n_rows, step):
+            yield slice(begin, min(begin + step, n_rows))
+
+    def _weights(self, sample_weight: Any, X: Any) -> Array:
+        return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
+    def _adopt(self, learned: Learned) -> None:
+        """Swap what is learnt as a whole."""
+        self.n_samples_seen_ = learned.n_seen
+        self._learned = learned
+
+    def _linear(self, X: Any, coefficients: Array, intercepts: Array) -> Array:
+        """``phi(X) @ coefficients + intercepts`` in pieces, (n, k), in the precision of X."""
+        learned = self._learned
+        out = np.empty((X.shape[0], len(intercepts)), X.dtype)
+        for some in self._slices(learned, X.shape[0]):
+            out[some] = learned.features(X[some]) @ coefficients + intercepts
+        return out
+
+
+def rows_of(X: Any, index: Any) -> Any:
+    """Some rows as a copy of their own."""
+    return X[index] if sparse.issparse(X) else np.array(X[index])
