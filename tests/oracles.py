@@ -41,6 +41,12 @@ def kernel_matrix(A, B, kernel):
     return np.minimum(heights(A, kernel)[:, None], heights(B, kernel)[None]).sum(axis=2)
 
 
+def chi2_kernel(A, B):
+    """``sum_d 2 a_d b_d / (a_d + b_d)`` for all pairs of rows, (n_a, n_b)."""
+    a, b = dense(A)[:, None], dense(B)[None]
+    return np.divide(2 * a * b, a + b, where=a + b > 0, out=np.zeros(np.broadcast_shapes(a.shape, b.shape))).sum(axis=2)
+
+
 def octave_nodes(n_bins, n_octaves):
     """A grid from 0 to 1: ``n_bins`` bins of one width, then as many of twice the width, and so on."""
     widths = np.repeat(2.0 ** np.arange(n_octaves), n_bins)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import Log, close, histograms, kernel_matrix, matrices
+from oracles import Log, chi2_kernel, close, dense, histograms, kernel_matrix, matrices
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.svm import SVC
 
-from histogp.kernels import Exponential, HistogramIntersection, Power, Transform, as_kernel, resolve
+from histogp.kernels import Chi2, Exponential, HistogramIntersection, Power, Transform, as_kernel, resolve
 
 ETAS = st.floats(0.01, 5)
 
@@ -20,6 +20,15 @@ def test_a_call_evaluates_the_dense_formula(X, Y):
         expected = kernel_matrix(X, Y, kernel)
         close(kernel(X, Y), expected, expected)
         close(kernel(X), kernel_matrix(X, X, kernel), kernel_matrix(X, X, kernel))
+
+
+@given(matrices(n_columns=3), matrices(n_columns=3))
+def test_a_call_of_chi2_evaluates_the_dense_formula(X, Y):
+    expected = chi2_kernel(X, Y)
+    close(Chi2()(X, Y), expected, expected, rtol=1e-14)
+    close(Chi2(1, points=[[1.0, 2.0, 3.0]])(X, Y), expected, expected, rtol=1e-14)
+    weighted = chi2_kernel(dense(X) * [1, 0, 2], dense(X) * [1, 0, 2])
+    close(Chi2(weights=[1, 0, 2])(X), weighted, weighted, rtol=1e-14)
 
 
 @given(ETAS, st.floats(0, 1))
@@ -54,6 +63,7 @@ def test_short_names_stand_for_the_default_objects():
     assert as_kernel("hik").transform is None
     assert as_kernel("hik-poly").transform.eta == 0.5
     assert as_kernel("hik-exp").transform.eta == 1.0
+    assert isinstance(as_kernel("chi2"), Chi2)
     with pytest.raises(ValueError, match="Unknown kernel 'rbf'; known names are 'hik'"):
         as_kernel("rbf")
 
@@ -63,6 +73,18 @@ def test_parameters_are_reachable_and_cloned():
     kernel.set_params(transform__eta=2.0)
     assert clone(kernel).get_params()["transform__eta"] == 2.0
     assert "Power" in kernel._repr_html_()
+    kernel = Chi2(2, tol=0.1, weights=[1.0, 2.0], groups=[0, 1], points=np.ones((2, 2)))
+    assert clone(kernel).get_params()["points"].tolist() == [[1, 1], [1, 1]]
+    assert clone(kernel).set_params(n_components="auto").n_components == "auto"
+
+
+def test_chi2_takes_its_points_from_data_once():
+    X = histograms(40, 6)
+    adapted = Chi2("auto")._adapt(X)
+    assert adapted._adapt(X * 2) is adapted
+    assert resolve(adapted, 6).additive.points.shape == (len(adapted.points), 6)
+    assert resolve(Chi2(), 6).additive is None
+    assert Chi2().points is None
 
 
 def test_svc_accepts_the_kernel():
@@ -79,6 +101,16 @@ def test_svc_accepts_the_kernel():
         (HistogramIntersection(Power("a")), "eta must be one finite number"),
         (HistogramIntersection(weights=[1, -1, 1]), "weights must not be negative; got -1"),
         (HistogramIntersection(weights=[1, np.nan, 1]), "weights must be one finite number"),
+        (Chi2(weights=[1, -1, 1]), "weights must not be negative; got -1"),
+        (Chi2(0), 'n_components must be a whole number above 0 or "auto"; got 0'),
+        (Chi2(2.5), "n_components must be a whole number"),
+        (Chi2(tol=0), "tol must be a number above 0; got 0"),
+        (Chi2(2, points=np.ones((2, 4))), r"points must be 2 x 3 positive numbers.*shape \(2, 4\)"),
+        (Chi2(3, points=np.ones((2, 3))), "points must be 3 x 3 positive numbers"),
+        (Chi2(1, points=np.ones(3)), "points must be 1 x 3 positive numbers"),
+        (Chi2("auto", points=1.0), "points must be 1 x 3 positive numbers"),
+        (Chi2(1, points=[[1.0, 0.0, 1.0]]), "points must be 1 x 3 positive numbers"),
+        (Chi2(1, points=[[1.0, np.nan, 1.0]]), "points must be 1 x 3 positive numbers"),
     ],
 )
 def test_bad_parameters_are_named(kernel, message):
@@ -87,7 +119,7 @@ def test_bad_parameters_are_named(kernel, message):
 
 
 def test_foreign_objects_are_refused():
-    with pytest.raises(TypeError, match="must be one of histogp.kernels"):
+    with pytest.raises(TypeError, match=r"must be one of histogp.kernels"):
         resolve(object(), 3)
     with pytest.raises(TypeError, match=r"must be None or a histogp.kernels.Transform"):
         resolve(HistogramIntersection(transform=np.sqrt), 3)
@@ -130,3 +162,7 @@ def test_negative_data_and_different_widths_are_refused():
         HistogramIntersection()([[-1.0]])
     with pytest.raises(ValueError, match="X has 1 features and Y has 2"):
         HistogramIntersection()([[1.0]], sparse.csr_array([[1.0, 2.0]]))
+    with pytest.raises(ValueError, match="Negative values in data"):
+        Chi2()([[-1.0]])
+    with pytest.raises(ValueError, match="X has 1 features and Y has 2"):
+        Chi2()([[1.0]], sparse.csr_array([[1.0, 2.0]]))

@@ -3,5 +3,6 @@
 from histogp.estimators.streaming.pca import StreamingPCA
 from histogp.estimators.streaming.ridge import StreamingRidge, StreamingRidgeClassifier
 from histogp.primal.statistics import StreamingStatistics
+from histogp.sources.chunks import read_chunks
 
-__all__ = ["StreamingPCA", "StreamingRidge", "StreamingRidgeClassifier", "StreamingStatistics"]
+__all__ = ["StreamingPCA", "StreamingRidge", "StreamingRidgeClassifier", "StreamingStatistics", "read_chunks"]

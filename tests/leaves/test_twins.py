@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from oracles import close, histograms, octave_nodes, read_grid
+from oracles import chi2_kernel, close, histograms, octave_nodes, read_grid
 
-from histogp._numba import layout, lookup, nodes, product, quantized, reading
+from histogp._numba import chi2, layout, lookup, nodes, product, quantized, reading
 from histogp.storage import Rows, SortedColumns
 
 X = np.vstack([histograms(70, 9), np.zeros((1, 9))])
@@ -271,3 +271,26 @@ def test_choose_nodes_locate_and_read_located(most):
         inside = table[starts[d] : starts[d + 1]]
         expected += np.where(Y[:, d : d + 1] > 0, read_grid(Y[:, d], grid, inside, "linear"), 0)
     close(read, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-13), (np.float32, 1e-5)])
+def test_expand_direct(dtype, rtol):
+    points = np.random.default_rng(5).random((4, 9)).astype(dtype)
+    out = np.full((len(X), 4, 9), np.nan, dtype)
+    values = X.astype(dtype)
+    for first, last in ((0, 30), (30, len(X))):
+        chi2.expand_direct(values, points, 2 * np.sqrt(points), first, last, out)
+    k, x = points.astype(np.float64)[None], X[:, None]
+    before = np.concatenate([np.ones_like(x), np.cumprod((x - k) / (x + k), axis=1)[:, :-1]], axis=1)
+    close(out, before * 2 * np.sqrt(k) * x / (x + k), rtol=rtol)
+
+
+def test_chi2_sums():
+    rng = np.random.default_rng(6)
+    weights, f, g = rng.random(9), rng.standard_normal(X.shape), rng.standard_normal((20, 9))
+    out = np.full((len(X), 20), np.nan)
+    for first, last in ((0, 30), (30, len(X))):
+        chi2.chi2_sums(X, X[50:70], f, g, weights, first, last, out)
+    columns = [(X[:, [d]], X[50:70, [d]]) for d in range(9)]
+    expected = sum(weights[d] * np.outer(f[:, d], g[:, d]) * chi2_kernel(a, b) for d, (a, b) in enumerate(columns))
+    close(out, expected, rtol=1e-13)

@@ -12,13 +12,14 @@ import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
 
 from histogp.atomic import replaceable
+from histogp.cli import stream
 from histogp.cli.console import Iterations, likelihood, progress, say
 from histogp.cli.data import add_command as new_command
 from histogp.cli.data import add_data, read_data, read_rows
 from histogp.estimators.classifier import HistogramGPClassifier
 from histogp.estimators.one_class import HistogramGPOneClass
 from histogp.estimators.regressor import HistogramGPRegressor
-from histogp.kernels import as_kernel
+from histogp.kernels import Chi2, as_kernel
 from histogp.posterior.calibrated import FEWEST
 from histogp.posterior.variance import TABLES
 from histogp.sources.errors import DataError
@@ -30,6 +31,7 @@ histogp fit train.csv --label species --kernel hik-poly --optimize gradient -o m
 histogp fit X.npy --labels y.npy --prediction quantized --predict-only -o small.histogp
 histogp fit houses.parquet --label price --task regression --ignore id -o model.histogp
 histogp fit usual.csv --one-class -o model.histogp
+histogp fit --kernel chi2 --stream 'data/*.parquet' --label y --resume -o model.histogp
 """
 
 
@@ -58,7 +60,7 @@ def add_command(commands: Any) -> None:
         help="with --one-class, the part of the training rows that count as outliers, up to 0.5; default: auto, which "
         "suits new rows: about one in twenty of them counts as an outlier if they are like the training rows",
     )
-    parser.add_argument("--kernel", choices=["hik", "hik-poly", "hik-exp"], default="hik", help="default: hik")
+    parser.add_argument("--kernel", choices=["hik", "hik-poly", "hik-exp", "chi2"], default="hik", help="default: hik")
     parser.add_argument("--eta", type=float, help="the kernel's exponent (hik-poly) or growth (hik-exp)")
     parser.add_argument(
         "--noise", type=float, default=0.1, help="noise variance, in units of a row's sum; default: 0.1"
@@ -91,6 +93,7 @@ def add_command(commands: Any) -> None:
         help=f"prepare this variance, so that it is in the file: {', '.join(TABLES)}; with --predict-only the others "
         "are lost. With --one-class it is the one that the scores are made of",
     )
+    stream.add_options(parser)
     parser.add_argument("--jobs", type=int, help="threads; default: all")
     parser.add_argument("--seed", type=int, default=0, help="of the preconditioner; default: 0")
     parser.set_defaults(run=run)
@@ -98,6 +101,11 @@ def add_command(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Learn and write the model; nothing is written if anything fails."""
+    if options.stream:
+        stream.run(options)
+        return
+    if options.resume or options.pca is not None:
+        raise DataError("--resume and --pca are for --stream.")
     model = _one_class(options) if options.one_class else _supervised(options)
     if options.predict_only and options.prediction != "quantized":
         raise DataError("--predict-only needs --prediction quantized: exact prediction reads the training rows.")
@@ -164,9 +172,11 @@ def _one_class(options: argparse.Namespace) -> Any:
 
 
 def _kernel(options: argparse.Namespace) -> Any:
-    kernel = as_kernel(options.kernel)
+    kernel: Any = as_kernel(options.kernel)
+    if isinstance(kernel, Chi2):
+        kernel.set_params(n_components=options.components)
     if options.eta is not None:
-        if kernel.transform is None:
+        if getattr(kernel, "transform", None) is None:
             raise DataError("--eta needs --kernel hik-poly or hik-exp.")
         kernel.set_params(transform__eta=options.eta)
     if options.ard:
@@ -217,7 +227,7 @@ def _found(model: Any) -> str:
     """The hyperparameters that the search ended with."""
     kernel = model.kernel_
     found = {"noise": model.noise_}
-    if kernel.transform is not None:
+    if getattr(kernel, "transform", None) is not None:
         found |= kernel.transform.get_params(deep=False)
     if np.ndim(kernel.weights):
         found["features with a weight"] = np.count_nonzero(kernel.weights)

@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 
 from histogp.container import ModelFileError
+from histogp.estimators.feature_maps import AdditiveChi2Map, HomogeneousMap, SkewedChi2Map
 from histogp.estimators.optimizer import Optimizer
 from histogp.kernels import Chi2, Exponential, HistogramIntersection, Power
 from histogp.storage import Array
 
 # What a file may name. Objects of other classes would need their code.
-_OBJECTS = {cls.__name__: cls for cls in (HistogramIntersection, Chi2, Power, Exponential, Optimizer)}
+_CLASSES: tuple[Any, ...] = (
+    *(HistogramIntersection, Chi2, Power, Exponential, Optimizer),
+    *(AdditiveChi2Map, HomogeneousMap, SkewedChi2Map),
+)
+_OBJECTS = {cls.__name__: cls for cls in _CLASSES}
 
 
 class Writer:

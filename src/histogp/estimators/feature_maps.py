@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from histogp._numba.jit import announce_compilation
 from histogp.estimators.validation import number_of_threads, validate_features
-from histogp.maps.additive import AdditiveMap, Chebyshev, Direct, Root, sampled
+from histogp.maps.additive import STATES, AdditiveMap, Chebyshev, Direct, Root, Sampled, from_arrays, sampled, to_arrays
 from histogp.maps.expand import chi2_matrix, expand
 from histogp.maps.points import best_interval, direct_map, geometric_mean
 from histogp.storage import Array, Rows
@@ -23,8 +23,16 @@ from histogp.storage import Array, Rows
 INTERVALS = {1: 0.8, 3: 0.5, 5: 0.4}
 
 
-class _Map(TransformerMixin, BaseEstimator):
+class FeatureMap(TransformerMixin, BaseEstimator):
     """Base of transformers of non-negative features."""
+
+    def _state(self) -> dict[str, Array]:
+        """What was learnt from data, for a file."""
+        raise NotImplementedError
+
+    def _restore(self, n_features: int, reader: Any) -> None:
+        """The inverse: take the arrays "map.*" and become as it was."""
+        raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -34,7 +42,7 @@ class _Map(TransformerMixin, BaseEstimator):
         return tags
 
 
-class _AdditiveMap(_Map):
+class _AdditiveMap(FeatureMap):
     """Base of transformers that map each feature to a few."""
 
     n_jobs: int | None
@@ -59,9 +67,30 @@ class _AdditiveMap(_Map):
         self
         """
         X = validate_features(self, X, reset=True)
-        self._map = self._choose(X)
-        self._n_features_out = self._map.n_terms * self.n_features_in_
+        self._install(self._choose(X))
         return self
+
+    def _install(self, chosen: AdditiveMap) -> None:
+        """Set the fitted attributes."""
+        self._map = chosen
+        self._n_features_out = chosen.n_terms * self.n_features_in_
+        self.n_components_ = chosen.n_terms
+        if isinstance(chosen, Direct):
+            self.points_ = chosen.points
+        elif isinstance(chosen, Sampled):
+            self.sample_interval_ = chosen.interval
+
+    def _state(self) -> dict[str, Array]:
+        return to_arrays(self._map)
+
+    def _restore(self, n_features: int, reader: Any) -> None:
+        self.n_features_in_ = n_features
+        arrays = {
+            name: reader.array(f"map.{name}", np.float64, None, lowest=0)
+            for name in STATES
+            if reader.has(f"map.{name}")
+        }
+        self._install(from_arrays(arrays, n_features))
 
     def transform(self, X: Any) -> Any:
         """The features, (n, n_components * n_features): first the first term of every feature, then the second.
@@ -123,7 +152,7 @@ class AdditiveChi2Map(_AdditiveMap):
     >>> Z.shape
     (100, 14)
     >>> x, y = X[:2]
-    >>> abs(Z[0] @ Z[1] - np.sum(2 * x * y / (x + y))) < 1e-3
+    >>> bool(abs(Z[0] @ Z[1] - np.sum(2 * x * y / (x + y))) < 1e-3)
     True
     """
 
@@ -158,17 +187,11 @@ class AdditiveChi2Map(_AdditiveMap):
         if n_terms is None and self.method != "direct":
             raise ValueError(f'n_components="auto" needs method="direct"; with {self.method!r} give a number.')
         rows = Rows.from_array(X)
-        chosen: AdditiveMap
         if n_terms is None or self.method == "direct":
-            chosen = direct_map(rows, n_terms, self.tol, refine=self.points == "refined")
-            self.points_ = chosen.points
-        elif self.method == "vz":
-            self.sample_interval_ = interval_for("chi2", n_terms, self.sample_interval, rows)
-            chosen = sampled("chi2", n_terms, self.sample_interval_)
-        else:
-            chosen = Chebyshev(n_terms, geometric_mean(rows))
-        self.n_components_ = chosen.n_terms
-        return chosen
+            return direct_map(rows, n_terms, self.tol, refine=self.points == "refined")
+        if self.method == "vz":
+            return sampled("chi2", n_terms, interval_for("chi2", n_terms, self.sample_interval, rows))
+        return Chebyshev(n_terms, geometric_mean(rows))
 
     def approximation_error(self, X: Any, Y: Any = None) -> Array:
         """The kernel minus the products of the features, for all pairs of rows, (n, m).
@@ -208,7 +231,9 @@ class HomogeneousMap(_AdditiveMap):
 
     Attributes
     ----------
+    n_components_ : int
     sample_interval_ : float
+        But for "hellinger".
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
     """
@@ -235,15 +260,13 @@ class HomogeneousMap(_AdditiveMap):
 
     def _choose(self, X: Any) -> AdditiveMap:
         if self.kernel == "hellinger":
-            self.sample_interval_ = 1.0
             return Root()
-        self.sample_interval_ = interval_for(
-            self.kernel, int(self.n_components), self.sample_interval, Rows.from_array(X)
-        )
-        return sampled(self.kernel, int(self.n_components), self.sample_interval_)
+        n_terms = int(self.n_components)
+        interval = interval_for(self.kernel, n_terms, self.sample_interval, Rows.from_array(X))
+        return sampled(self.kernel, n_terms, interval)
 
 
-class SkewedChi2Map(_Map):
+class SkewedChi2Map(FeatureMap):
     """Random features whose products approximate the skewed chi-squared kernel.
 
     The kernel is ``prod_d 2 sqrt((x_d + c)(y_d + c)) / (x_d + y_d + 2 c)``. Features come in pairs of a cosine and a
@@ -299,6 +322,16 @@ class SkewedChi2Map(_Map):
         factor = X.dtype.type(np.sqrt(2 / self.n_components))
         pairs, last = np.split(angles, [int(self.n_components) // 2], axis=1)
         return factor * np.hstack([np.cos(pairs), np.sin(pairs), np.cos(last + self._phases.astype(X.dtype))])
+
+    def _state(self) -> dict[str, Array]:
+        return {"frequencies": self._frequencies, "phases": self._phases}
+
+    def _restore(self, n_features: int, reader: Any) -> None:
+        self.n_features_in_ = n_features
+        n_pairs, is_odd = divmod(int(self.n_components), 2)
+        self._frequencies = reader.array("map.frequencies", np.float64, (n_features, n_pairs + is_odd))
+        self._phases = reader.array("map.phases", np.float64, (is_odd,))
+        self._n_features_out = int(self.n_components)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """``skewedchi2map0, ...``"""

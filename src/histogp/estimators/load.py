@@ -10,8 +10,12 @@ from histogp.estimators.classifier import HistogramGPClassifier
 from histogp.estimators.model_file import restore
 from histogp.estimators.one_class import HistogramGPOneClass
 from histogp.estimators.regressor import HistogramGPRegressor
+from histogp.estimators.streaming import model_file as streaming_file
+from histogp.estimators.streaming.pca import StreamingPCA
+from histogp.estimators.streaming.ridge import StreamingRidge, StreamingRidgeClassifier
 
 CLASSES = {cls.__name__: cls for cls in (HistogramGPClassifier, HistogramGPRegressor, HistogramGPOneClass)}
+STREAMING = {cls.__name__: cls for cls in (StreamingPCA, StreamingRidge, StreamingRidgeClassifier)}
 
 
 def load(path: Any) -> Any:
@@ -26,7 +30,7 @@ def load(path: Any) -> Any:
 
     Returns
     -------
-    estimator : HistogramGPClassifier, HistogramGPRegressor or HistogramGPOneClass
+    estimator : HistogramGPClassifier, HistogramGPRegressor, HistogramGPOneClass or one of `histogp.streaming`
 
     Raises
     ------
@@ -45,6 +49,8 @@ def load(path: Any) -> Any:
     """
     document, arrays = container.read(path)
     try:
+        if document.get("class") in STREAMING:
+            return streaming_file.restore(document, arrays, STREAMING)
         return restore(document, arrays, CLASSES)
     except ModelFileError as error:
         raise ModelFileError(f"{str(path)!r} is not an intact histogp model: {error}") from None

@@ -138,3 +138,35 @@ SIGNATURES: dict[str, Callable[[Array], Array]] = {
 def sampled(kernel: str, n_terms: int, interval: float) -> Sampled:
     """The map of a homogeneous kernel with an odd number of terms."""
     return Sampled(SPECTRA[kernel](interval * np.arange((n_terms + 1) // 2)), interval)
+
+
+# The arrays that maps are made of, all positive.
+STATES = ("points", "density", "interval", "scale", "n_terms")
+
+
+def to_arrays(additive: AdditiveMap) -> dict[str, Array]:
+    """A map as arrays, for files."""
+    if isinstance(additive, Direct):
+        return {"points": additive.points}
+    if isinstance(additive, Sampled):
+        return {"density": additive.density, "interval": np.array([additive.interval])}
+    if isinstance(additive, Chebyshev):
+        return {"n_terms": np.array([float(additive.n_terms)]), "scale": np.array([additive.scale])}
+    return {}
+
+
+def from_arrays(arrays: dict[str, Array], n_columns: int) -> AdditiveMap:
+    """The inverse, for arrays of unknown origin."""
+    names = sorted(arrays)
+    if names == ["points"] and arrays["points"].ndim == 2 and arrays["points"].shape[1:] == (n_columns,):
+        if len(arrays["points"]) and arrays["points"].min() > 0:
+            return Direct(arrays["points"])
+    elif names == ["density", "interval"] and arrays["density"].ndim == 1 and arrays["interval"].shape == (1,):
+        if len(arrays["density"]):
+            return Sampled(arrays["density"], float(arrays["interval"][0]))
+    elif names == ["n_terms", "scale"] and arrays["n_terms"].shape == arrays["scale"].shape == (1,):
+        if 1 <= arrays["n_terms"][0] <= 2**16 and arrays["scale"][0] > 0:
+            return Chebyshev(int(arrays["n_terms"][0]), float(arrays["scale"][0]))
+    elif not names:
+        return Root()
+    raise ValueError("its feature map is damaged")

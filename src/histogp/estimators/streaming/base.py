@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import HasMethods, Interval
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from histogp._numba.jit import announce_compilation
 from histogp.posterior.lazy import Lazy
@@ -78,6 +78,16 @@ class Streaming(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_learned")
+
+    def save(self, path: Any) -> None:
+        """Write what was learnt to a file without code, which `histogp.load` reads; it can go on learning.
+
+        The file takes the place of an older one as a whole or not at all.
+        """
+        from histogp.estimators.streaming import model_file  # which knows this module
+
+        check_is_fitted(self)
+        model_file.save(self, path)
 
     def _validated(self, X: Any, y: Any = "no_validation", *, reset: bool, **options: Any) -> Any:
         announce_compilation()

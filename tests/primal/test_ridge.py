@@ -1,0 +1,179 @@
+"""Ridge solutions from statistics, against scikit-learn and dense formulas."""
+
+import numpy as np
+import pytest
+from oracles import close
+from scipy.linalg import null_space
+from scipy.stats import multivariate_normal
+from sklearn import linear_model
+from sklearn.decomposition import PCA
+
+from histogp.primal.ridge import Components, Ridge
+from histogp.primal.statistics import StreamingStatistics
+
+RNG = np.random.default_rng(0)
+Z = RNG.standard_normal((50, 8)) @ RNG.standard_normal((8, 8)) + 3 * RNG.standard_normal(8)
+Y = Z @ RNG.standard_normal((8, 2)) + RNG.standard_normal((50, 2)) + 5
+WEIGHTS = RNG.random(50) + 0.1
+MORE = RNG.standard_normal((70, 8)) * np.arange(1, 9) - 1
+STATISTICS = StreamingStatistics.of(Z, Y)
+ALPHAS = [1e-3, 0.5, 20.0, 1e4]
+by_intercept = pytest.mark.parametrize("intercept", [True, False])
+by_alpha = pytest.mark.parametrize("alpha", ALPHAS)
+by_weights = pytest.mark.parametrize("weights", [None, WEIGHTS, WEIGHTS * (WEIGHTS > 0.4)], ids=["no", "all", "zeros"])
+
+
+def fitted(Z, Y, alpha, intercept, weights=None):
+    return linear_model.Ridge(alpha=alpha, fit_intercept=intercept, solver="svd").fit(Z, Y, weights)
+
+
+def hat_matrix(Z, alpha, intercept):
+    """The matrix that maps targets to predictions for the same rows."""
+    ones = np.full((len(Z), len(Z)), intercept / len(Z))
+    C = Z - ones @ Z
+    return ones + C @ np.linalg.solve(C.T @ C + alpha * np.eye(Z.shape[1]), C.T)
+
+
+@by_alpha
+@by_intercept
+@by_weights
+def test_coefficients_are_those_of_scikit_learn(alpha, intercept, weights):
+    ridge = Ridge.of(StreamingStatistics.of(Z, Y, weights), intercept=intercept)
+    coefficients, intercepts = ridge.coefficients(alpha)
+    theirs = fitted(Z, Y, alpha, intercept, weights)
+    close(coefficients, theirs.coef_.T, rtol=1e-9)
+    close(intercepts, np.broadcast_to(theirs.intercept_, 2), np.abs(Y).max(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("n_components", [1, 3, 8])
+def test_components_are_those_of_pca(n_components):
+    components = Components.of(STATISTICS, n_components)
+    pca = PCA(n_components, svd_solver="full").fit(Z)
+    theirs = pca.transform(Z)
+    ours = components.transform(Z)
+    close(ours * np.sign((ours * theirs).sum(axis=0)), theirs, rtol=1e-10)
+    close(components.variances, pca.explained_variance_ * 49, rtol=1e-11)
+    close(components.means, pca.mean_, rtol=1e-13)
+    close(components.vectors.T @ components.vectors, np.eye(n_components), rtol=1e-12)
+
+
+@by_alpha
+@pytest.mark.parametrize("n_components", [1, 3, 8])
+def test_leading_components_are_pca_and_ridge(n_components, alpha):
+    coefficients, intercepts = Ridge.of(STATISTICS, n_components).coefficients(alpha)
+    pca = PCA(n_components, svd_solver="full").fit(Z)
+    expected = fitted(pca.transform(Z), Y, alpha, True).predict(pca.transform(Z))
+    close(Z @ coefficients + intercepts, expected, rtol=1e-9)
+
+
+@by_alpha
+@by_intercept
+def test_unlabelled_rows_have_a_say_in_the_components(intercept, alpha):
+    ridge = Ridge.of(STATISTICS, 3, StreamingStatistics.of(MORE), intercept=intercept)
+    together = np.vstack([Z, MORE])
+    _, _, directions = np.linalg.svd(together - intercept * together.mean(axis=0))
+    vectors = ridge.components.vectors
+    close(vectors @ vectors.T, directions[:3].T @ directions[:3], rtol=1e-10)
+    if intercept:
+        pca = PCA(3, svd_solver="full").fit(together)
+        close(vectors @ vectors.T, pca.components_.T @ pca.components_, rtol=1e-10)
+    projected = Z @ directions[:3].T
+    coefficients, intercepts = ridge.coefficients(alpha)
+    close(Z @ coefficients + intercepts, fitted(projected, Y, alpha, intercept).predict(projected), rtol=1e-9)
+    coordinates = ridge.components.transform(Z)
+    close(coordinates.T @ coordinates, np.diag(ridge.components.variances), rtol=1e-11)
+
+
+def test_unlabelled_rows_without_a_choice_of_components_do_not_matter():
+    one, other = (Ridge.of(STATISTICS, None, unlabelled) for unlabelled in (None, StreamingStatistics.of(MORE)))
+    close(one.coefficients(2.0)[0], other.coefficients(2.0)[0], rtol=1e-12)
+
+
+@by_alpha
+@by_intercept
+def test_generalised_error_by_the_hat_matrix(alpha, intercept):
+    rest = np.eye(50) - hat_matrix(Z, alpha, intercept)
+    expected = np.mean((rest @ Y) ** 2, axis=0).sum() / np.mean(np.diag(rest)) ** 2
+    ridge = Ridge.of(STATISTICS, intercept=intercept)
+    np.testing.assert_allclose(ridge.generalised_error(alpha), expected, rtol=1e-9)
+
+
+@by_alpha
+@by_intercept
+def test_explained_by_the_dense_formula(alpha, intercept):
+    C, T = (A - intercept * A.mean(axis=0) for A in (Z, Y))
+    expected = np.diag(T.T @ C @ np.linalg.solve(C.T @ C + alpha * np.eye(8), C.T @ T))
+    np.testing.assert_allclose(Ridge.of(STATISTICS, intercept=intercept).explained(alpha), expected, rtol=1e-9)
+
+
+@by_alpha
+@by_intercept
+@by_weights
+def test_left_out_error_by_leaving_out(alpha, intercept, weights):
+    given = np.ones(50) if weights is None else weights
+    ridge = Ridge.of(StreamingStatistics.of(Z, Y, weights), intercept=intercept)
+    some = np.arange(0, 50, 3)
+    errors = []
+    for i in some:
+        others = np.arange(50) != i
+        predicted = fitted(Z[others], Y[others], alpha, intercept, given[others]).predict(Z[[i]])
+        errors.append(np.sum((Y[i] - predicted) ** 2))
+    found = ridge.left_out_error(alpha, ridge.components.transform(Z[some]), Y[some], given[some])
+    np.testing.assert_allclose(found, np.average(errors, weights=given[some]), rtol=1e-8)
+
+
+@by_intercept
+@pytest.mark.parametrize("n_rows", [50, 6])
+def test_evidence_is_the_likelihood_under_the_best_noise(n_rows, intercept):
+    F, T = Z[:n_rows], Y[:n_rows]
+    if intercept:
+        basis = null_space(np.ones((1, n_rows)))
+        F, T = basis.T @ F, basis.T @ T
+    ridge = Ridge.of(StreamingStatistics.of(Z[:n_rows], Y[:n_rows]), intercept=intercept)
+    differences = []
+    for alpha in ALPHAS:
+        C = np.eye(len(F)) + F @ F.T / alpha
+        noise = np.sum(T * np.linalg.solve(C, T)) / T.size
+        likelihood = multivariate_normal(cov=noise * C).logpdf(T.T).sum()
+        differences.append(ridge.negative_evidence(alpha) + likelihood)
+    np.testing.assert_allclose(differences, T.size / 2 * (-1 - np.log(2 * np.pi)), rtol=1e-7)
+
+
+@by_alpha
+@by_intercept
+def test_weights_count_like_repeated_rows(alpha, intercept):
+    times = np.arange(50) % 4
+    weighted = Ridge.of(StreamingStatistics.of(Z, Y, times), intercept=intercept)
+    repeated = Ridge.of(StreamingStatistics.of(Z.repeat(times, axis=0), Y.repeat(times, axis=0)), intercept=intercept)
+    for measure in (Ridge.generalised_error, Ridge.negative_evidence):
+        np.testing.assert_allclose(measure(weighted, alpha), measure(repeated, alpha), rtol=1e-9)
+
+
+def test_penalties_span_the_spectrum():
+    ridge = Ridge.of(STATISTICS)
+    largest = np.linalg.eigvalsh(np.cov(Z.T) * 49)[-1]
+    penalties = ridge.penalties()
+    assert np.all(np.diff(penalties) > 0)
+    np.testing.assert_allclose(penalties[[0, -1]], [1e-10 * largest, 10 * largest], rtol=1e-9)
+    assert np.all(np.isfinite([ridge.negative_evidence(alpha) for alpha in penalties]))
+
+
+@by_alpha
+@by_intercept
+def test_directions_without_variance_have_no_weight(alpha, intercept):
+    wide = np.hstack([Z, Z, np.zeros((50, 1))])
+    coefficients, intercepts = Ridge.of(StreamingStatistics.of(wide, Y), intercept=intercept).coefficients(alpha)
+    theirs = fitted(wide, Y, alpha, intercept)
+    close(wide @ coefficients + intercepts, theirs.predict(wide), rtol=1e-8)
+    close(coefficients[-1], np.zeros(2), np.abs(coefficients).max(), rtol=1e-10)
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_hardly_any_rows(rows):
+    ridge = Ridge.of(StreamingStatistics.of(Z[:rows], Y[:rows]))
+    coefficients, intercepts = ridge.coefficients(1.0)
+    close(coefficients, np.zeros((8, 2)), 1.0, rtol=1e-12)
+    close(intercepts, Y[:rows].sum(axis=0), np.abs(Y).max(), rtol=1e-12)
+    assert np.all(np.isfinite(ridge.penalties()))
+    assert np.isfinite(ridge.generalised_error(1.0))
+    assert np.isfinite(ridge.negative_evidence(1.0))

@@ -1,0 +1,214 @@
+"""Sums over examples: against dense products, in any split, and in files."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from oracles import close
+from scipy import sparse
+
+from histogp import container
+from histogp.container import ModelFileError
+from histogp.primal import statistics
+from histogp.primal.statistics import DENSE, StreamingStatistics, blocks
+
+RNG = np.random.default_rng(0)
+Z = RNG.standard_normal((40, 30)) * (RNG.random((40, 30)) < 0.5)
+FEW = np.zeros_like(Z)
+FEW[RNG.integers(40, size=12), RNG.integers(30, size=12)] = RNG.standard_normal(12)
+Y = RNG.standard_normal((40, 3))
+WEIGHTS = RNG.random(40) * (RNG.random(40) < 0.7)
+ARRAYS = ("gram", "sums", "cross", "target_sums", "target_gram")
+
+
+def expected(Z, Y, weights):
+    W, ones = np.diag(weights), np.ones(len(Z))
+    return Z.T @ W @ Z, Z.T @ W @ ones, Z.T @ W @ Y, Y.T @ W @ ones, Y.T @ W @ Y
+
+
+def same(actual, wanted, rtol=1e-13):
+    for name in ARRAYS:
+        assert getattr(actual, name).dtype == np.float64
+        close(getattr(actual, name), getattr(wanted, name), rtol=rtol)
+    close(actual.weight, wanted.weight, wanted.weight, rtol=rtol)
+    assert actual.count == wanted.count
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS, np.zeros(40)], ids=["none", "some", "zeros"])
+@pytest.mark.parametrize("made", [np.asarray, np.asfortranarray, sparse.csr_array, sparse.csc_matrix, sparse.coo_array])
+@pytest.mark.parametrize("values", [Z, FEW], ids=["dense", "few"])
+def test_sums_are_dense_products(made, values, weights):
+    assert np.count_nonzero(FEW) < DENSE * FEW.size < np.count_nonzero(Z)
+    found = StreamingStatistics.of(made(values), Y, weights)
+    given = np.ones(40) if weights is None else weights
+    for name, array in zip(ARRAYS, expected(values, Y, given), strict=True):
+        close(getattr(found, name), array, rtol=1e-13)
+    np.testing.assert_array_equal(found.gram, found.gram.T)
+    assert found.weight == pytest.approx(given.sum())
+    assert found.count == np.count_nonzero(given)
+
+
+@pytest.mark.parametrize("values", [Z, FEW], ids=["dense", "few"])
+def test_single_precision_features_are_added_up_in_double(values):
+    single = values.astype(np.float32)
+    wanted = StreamingStatistics.of(single.astype(np.float64), Y, WEIGHTS)
+    same(StreamingStatistics.of(single, Y, WEIGHTS), wanted)
+    same(StreamingStatistics.of(sparse.csr_array(single), Y, WEIGHTS), wanted)
+
+
+def test_one_target_or_none():
+    same(StreamingStatistics.of(Z, Y[:, 0]), StreamingStatistics.of(Z, Y[:, :1]))
+    same(StreamingStatistics.of(Z), StreamingStatistics.of(Z, Y).without_targets())
+    same(StreamingStatistics.of(Z, Y[:, 0] > 0), StreamingStatistics.of(Z, (Y[:, 0] > 0).astype(float)))
+    assert StreamingStatistics.of(Z).cross.shape == (30, 0)
+
+
+def test_a_row_of_weight_two_counts_like_two():
+    doubled = StreamingStatistics.of(Z, Y, np.full(40, 2.0))
+    twice = StreamingStatistics.of(np.vstack([Z, Z]), np.vstack([Y, Y]))
+    for name in (*ARRAYS, "weight"):
+        np.testing.assert_allclose(getattr(doubled, name), getattr(twice, name), rtol=1e-12, atol=1e-12)
+    same(StreamingStatistics.of(Z, Y).scaled(2.0), doubled)
+
+
+def test_blocks_do_not_matter(monkeypatch):
+    wanted = StreamingStatistics.of(Z, Y, WEIGHTS)
+    monkeypatch.setattr(statistics, "BLOCK_ELEMENTS", 100)
+    assert [rows.stop - rows.start for rows in blocks(40, 30)] == [3] * 13 + [1]
+    for given in (Z, sparse.csr_array(Z)):
+        same(StreamingStatistics.of(given, Y, WEIGHTS), wanted)
+
+
+@pytest.mark.parametrize("cuts", [[], [1], [39], [0, 7, 7, 31, 40]])
+def test_statistics_of_parts_add_up(cuts):
+    wanted = StreamingStatistics.of(Z, Y, WEIGHTS)
+    bounds = [0, *cuts, 40]
+    for made in (np.asarray, sparse.csr_array):
+        parts = [
+            StreamingStatistics.of(made(Z[first:last]), Y[first:last], WEIGHTS[first:last])
+            for first, last in pairwise(bounds)
+        ]
+        same(sum(parts, StreamingStatistics.empty(30, 3)), wanted)
+        same(sum(reversed(parts), StreamingStatistics.empty(30, 3)), wanted)
+
+
+def test_sums_leave_their_summands_alone():
+    first, second = StreamingStatistics.of(Z[:20], Y[:20]), StreamingStatistics.of(Z[20:], Y[20:])
+    before = first.gram.copy()
+    _ = first + second
+    np.testing.assert_array_equal(first.gram, before)
+
+
+def test_statistics_of_no_rows():
+    for nothing in (np.empty((0, 30)), sparse.csr_array((0, 30))):
+        same(StreamingStatistics.of(nothing, np.empty((0, 3))), StreamingStatistics.empty(30, 3))
+        same(StreamingStatistics.of(nothing, np.empty(0)), StreamingStatistics.empty(30, 1))
+        same(StreamingStatistics.of(nothing), StreamingStatistics.empty(30))
+
+
+def test_more_targets_have_been_zero():
+    wanted = np.zeros((40, 5))
+    positions = np.array([4, 0, 2])
+    wanted[:, positions] = Y
+    same(StreamingStatistics.of(Z, Y, WEIGHTS).with_targets(positions, 5), StreamingStatistics.of(Z, wanted, WEIGHTS))
+
+
+def test_unequal_shapes_are_refused():
+    message = "Statistics of 30 features and 3 targets and of 30 and 1 do not add up."
+    with pytest.raises(ValueError, match=message):
+        StreamingStatistics.of(Z, Y) + StreamingStatistics.of(Z, Y[:, 0])
+    with pytest.raises(ValueError, match="of 30 features and 3 targets and of 29 and 3 do not add up"):
+        StreamingStatistics.of(Z, Y) + StreamingStatistics.of(Z[:, 1:], Y)
+    with pytest.raises(TypeError):
+        StreamingStatistics.of(Z, Y) + 1
+    for given in (Z, sparse.csr_array(FEW)):
+        for targets in (Y[:20], np.vstack([Y, Y]), np.vstack([Y, Y]).ravel()):
+            with pytest.raises(ValueError, match=r"broadcast|mismatch|aligned"):
+                StreamingStatistics.of(given, targets)
+        for weights in (WEIGHTS[:20], np.append(WEIGHTS, 1)):
+            with pytest.raises(ValueError, match=r"broadcast|mismatch|inconsistent|aligned"):
+                StreamingStatistics.of(given, Y, weights)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [StreamingStatistics.of(Z, Y, WEIGHTS), StreamingStatistics.of(Z), StreamingStatistics.empty(2, 1)],
+    ids=["targets", "none", "empty"],
+)
+def test_files_hold_the_same_bits(given, tmp_path):
+    given.save(tmp_path / "statistics")
+    loaded = StreamingStatistics.load(str(tmp_path / "statistics"))
+    for name in ARRAYS:
+        assert getattr(loaded, name).tobytes() == getattr(given, name).tobytes()
+        assert getattr(loaded, name).shape == getattr(given, name).shape
+    assert (loaded.weight, loaded.count) == (given.weight, given.count)
+    same(loaded + loaded, given + given, rtol=0)
+    given.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "statistics").read_bytes()
+
+
+def refused(path, message):
+    with pytest.raises(ModelFileError, match=message) as refusal:
+        StreamingStatistics.load(path)
+    assert str(path) in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_damaged_files_are_refused(tmp_path):
+    path = tmp_path / "statistics"
+    StreamingStatistics.of(Z, Y).save(path)
+    content = path.read_bytes()
+    for position in range(0, len(content), 97):
+        path.write_bytes(content[:position] + bytes([content[position] ^ 4]) + content[position + 1 :])
+        refused(path, "is not an intact histogp model")
+    for length in (0, 5, 100, len(content) - 1):
+        path.write_bytes(content[:length])
+        refused(path, "is not an intact histogp model")
+    with pytest.raises(FileNotFoundError, match="There is no file"):
+        StreamingStatistics.load(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    "change", [{"class": "HistogramGPClassifier"}, {"class": None}, {"format": 2}, {"format": "1"}]
+)
+def test_files_of_others_are_refused(change, tmp_path):
+    document = {"format": 1, "version": "1", "class": "StreamingStatistics"} | change
+    container.write(tmp_path / "other", document, StreamingStatistics.of(Z, Y).arrays())
+    refused(tmp_path / "other", "does not hold statistics that this version of histogp knows")
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "message"),
+    [
+        ("gram", None, "'gram' is damaged"),
+        ("cross", None, "is damaged"),
+        ("gram", np.zeros((30, 29)), "'gram' is damaged"),
+        ("gram", np.full((30, 30), np.nan), "'gram' is damaged"),
+        ("gram", np.zeros((30, 30), np.float32), "'gram' is damaged"),
+        ("cross", np.zeros(30), "is damaged"),
+        ("sums", np.zeros(31), "'sums' is damaged"),
+        ("target_sums", np.zeros(2), "'target_sums' is damaged"),
+        ("target_gram", np.zeros((3, 2)), "'target_gram' is damaged"),
+        ("weight", np.zeros(2), "'weight' is damaged"),
+        ("weight", np.array([np.inf]), "'weight' is damaged"),
+        ("weight", np.array([-1.0]), "its number of rows is damaged"),
+        ("count", np.array([1.5]), "'count' is damaged"),
+        ("count", np.array([-1]), "its number of rows is damaged"),
+    ],
+)
+def test_files_with_a_right_checksum_and_wrong_arrays_are_refused(name, array, message, tmp_path):
+    arrays = StreamingStatistics.of(Z, Y).arrays()
+    arrays[name] = array
+    document = {"format": 1, "version": "1", "class": "StreamingStatistics"}
+    present = {key: value for key, value in arrays.items() if value is not None}
+    container.write(tmp_path / "wrong", document, present)
+    refused(tmp_path / "wrong", message)
+
+
+def test_arrays_with_a_prefix():
+    given = StreamingStatistics.of(Z, Y, WEIGHTS)
+    arrays = given.arrays("left ") | {"other": np.zeros(1)}
+    same(StreamingStatistics.from_arrays(arrays, "left "), given, rtol=0)
+    assert list(arrays) == ["other"]
+    with pytest.raises(ModelFileError, match="the array 'right gram' is damaged"):
+        StreamingStatistics.from_arrays(arrays, "right ")
