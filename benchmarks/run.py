@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import active
+import chi2
 import engine
 import learning
 import measure
@@ -22,6 +23,7 @@ import peers
 import search
 import tool
 import uncertainty
+from chi2_report import chi2_report
 from learning_report import learning_report
 from measure import Line, Results, line
 from uncertainty_report import uncertainty_report
@@ -45,6 +47,7 @@ UNCERTAINTY += ["probability_digits", "sample_y"]
 LEARNING = ["update_one", "update_15", "stream", "kills", "readers", "checkerboard"]
 DRAWINGS = ["incremental", "one_vs_few_drawings"]
 FASHION_LEARNING = ["query_times", "one_vs_few_fashion"]
+CHI2 = ["chi2_error", "chi2_map_times", "streaming_ridge", "streaming_parquet", "chi2_gp", "chi2_resume"]
 FASHION = ["prepare", "fit_fashion", "growth", "product", "quantized_fashion", "predict_command"]
 FASHION_SEARCH = ["bounds", "quadrature", "helps_fashion"]
 FASHION_UNCERTAINTY = [
@@ -71,7 +74,7 @@ PEERS = {
 
 def main(chosen: list[str]) -> None:
     results: Results = {}
-    fashion = [*FASHION, *FASHION_SEARCH, *FASHION_UNCERTAINTY, *FASHION_LEARNING, *PEERS]
+    fashion = [*FASHION, *FASHION_SEARCH, *FASHION_UNCERTAINTY, *FASHION_LEARNING, *CHI2, *PEERS]
     for name in chosen or [*ENGINE, *SEARCH, *UNCERTAINTY, *LEARNING, *DRAWINGS, *fashion]:
         print(f"... {name}", file=sys.stderr, flush=True)
         done = subprocess.run([sys.executable, __file__, "--case", name], capture_output=True, text=True)
@@ -335,6 +338,7 @@ def report(results: Results) -> Iterator[Line]:
     yield from search_report(results)
     yield from uncertainty_report(results)
     yield from learning_report(results)
+    yield from chi2_report(results)
     if "startup" in results:
         got = results["startup"]
         yield line(
@@ -354,7 +358,7 @@ def report(results: Results) -> Iterator[Line]:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--case"]:
-        modules = (measure, engine, tool, search, uncertainty, learning, active, peers)
+        modules = (measure, engine, tool, search, uncertainty, learning, active, chi2, peers)
         module = next(module for module in modules if hasattr(module, sys.argv[2]))
         print(json.dumps(getattr(module, sys.argv[2])()))
     else:

@@ -7,7 +7,10 @@ import os
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from histogp.cli.labels import like, match, numeric, read_labels, typed
+from histogp.estimators.streaming.base import Streaming
 from histogp.sources.errors import DataError
 from histogp.sources.open import Source, open_source
 from histogp.storage import Array
@@ -72,6 +75,22 @@ def read_data(options: argparse.Namespace, task: str, model: Any = None) -> tupl
     if task == "regression":
         return chunk.X, numeric(labels), source.feature_names
     return chunk.X, typed(labels) if model is None else like(labels, model.classes_), source.feature_names
+
+
+def is_streaming(model: Any) -> bool:
+    """Whether it was learnt with --stream."""
+    return isinstance(model, Streaming)
+
+
+def needs_process(model: Any, what: str) -> None:
+    """Refuse a streaming model for what only a Gaussian process can do."""
+    if is_streaming(model):
+        raise DataError(f"{what} needs a Gaussian process; this model was learnt with --stream and has only scores.")
+
+
+def n_outputs(model: Any) -> int:
+    """The targets of a regressor."""
+    return np.size(model.intercept_ if is_streaming(model) else model._scale)
 
 
 def read_rows(options: argparse.Namespace, model: Any = None) -> tuple[Any, None, list[str] | None]:

@@ -13,7 +13,7 @@ from sklearn.base import is_classifier, is_outlier_detector
 from histogp.atomic import replaceable, replacing
 from histogp.cli.console import progress, say
 from histogp.cli.data import add_command as new_command
-from histogp.cli.data import add_data, read_data
+from histogp.cli.data import add_data, n_outputs, needs_process, read_data
 from histogp.cli.predict import add_prediction, load_model
 from histogp.reports.evaluation import evaluate
 from histogp.reports.report import report
@@ -40,11 +40,12 @@ def run(options: argparse.Namespace) -> None:
     """Print scores and, if asked, write the report."""
     model = load_model(options)
     if options.report is not None:
+        needs_process(model, "--report")
         replaceable(Path(options.report))
     if is_outlier_detector(model):
         raise DataError("A one-class model has no classes to compare with labels; histogp novelty says what it finds.")
-    if not is_classifier(model) and model._scale.size > 1:
-        raise DataError(f"The model has {model._scale.size} outputs, but rows can have one target only here.")
+    if not is_classifier(model) and n_outputs(model) > 1:
+        raise DataError(f"The model has {n_outputs(model)} outputs, but rows can have one target only here.")
     task = "classification" if is_classifier(model) else "regression"
     with progress(f"reading {options.data}") as advance:
         X, y, _ = read_data(options, task, model)

@@ -84,7 +84,7 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--predict-only",
         action="store_true",
-        help="leave the training rows out of the file; needs --prediction quantized",
+        help="leave the training rows out of the file; needs --prediction quantized or --kernel chi2",
     )
     parser.add_argument(
         "--variance",
@@ -107,7 +107,7 @@ def run(options: argparse.Namespace) -> None:
     if options.resume or options.pca is not None:
         raise DataError("--resume and --pca are for --stream.")
     model = _one_class(options) if options.one_class else _supervised(options)
-    if options.predict_only and options.prediction != "quantized":
+    if options.predict_only and options.prediction != "quantized" and options.kernel != "chi2":
         raise DataError("--predict-only needs --prediction quantized: exact prediction reads the training rows.")
     replaceable(Path(options.output))
     with progress(f"reading {options.data}") as advance:
@@ -156,7 +156,7 @@ def _one_class(options: argparse.Namespace) -> Any:
         if given:
             raise DataError(f"--one-class and {name} exclude each other: there are no labels to learn from.")
     criterion = options.criterion or "variance"
-    if options.predict_only and criterion != "mean" and options.variance is None:
+    if options.predict_only and criterion != "mean" and options.variance is None and options.kernel != "chi2":
         raise DataError(
             f"--predict-only needs --criterion mean or --variance {', '.join(TABLES[:-1])} or {TABLES[-1]} here: the "
             "variance would read the training rows."

@@ -14,6 +14,7 @@ from sklearn.base import is_classifier, is_outlier_detector
 from histogp import container
 from histogp.cli.console import likelihood, say
 from histogp.cli.data import add_command as new_command
+from histogp.cli.data import is_streaming
 from histogp.estimators.load import load
 from histogp.posterior.variance import METHODS
 
@@ -53,6 +54,8 @@ def describe(path: str) -> dict[str, Any]:
     """The facts about a model file, by name."""
     model = load(path)
     document, _ = container.read(path)
+    if is_streaming(model):
+        return _streamed(path, model, document)
     facts: dict[str, Any] = {
         "file": path,
         "bytes": os.path.getsize(path),
@@ -88,6 +91,28 @@ def describe(path: str) -> dict[str, Any]:
         "written by": f"histogp {document['version']}, format {document['format']}",
         "sha256": document["sha256"],
     }
+    return facts
+
+
+def _streamed(path: str, model: Any, document: dict[str, Any]) -> dict[str, Any]:
+    """The facts about a model that was learnt piece by piece."""
+    facts: dict[str, Any] = {
+        "file": path,
+        "bytes": os.path.getsize(path),
+        "class": type(model).__name__,
+        "feature map": _kernel(model.feature_map),
+        "examples": model.n_samples_seen_,
+        "features": model.n_features_in_,
+    }
+    if hasattr(model, "feature_names_in_"):
+        facts["feature names"] = _some(model.feature_names_in_.tolist())
+    if is_classifier(model):
+        labels = _some(model.classes_.tolist())
+        facts |= {"classes": len(model.classes_), "labels": labels, "class weight": model.class_weight}
+    if hasattr(model, "alpha"):
+        facts |= {"penalty": model.alpha, "principal components": getattr(model, "pca_components", None)}
+    facts["written by"] = f"histogp {document['version']}, format {document['format']}"
+    facts["sha256"] = document["sha256"]
     return facts
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
 
 from histogp.cli.data import add_command as new_command
-from histogp.cli.data import add_data
+from histogp.cli.data import add_data, needs_process
 from histogp.cli.predict import Part, add_output, add_prediction, load_model, write_parts
 from histogp.posterior.variance import ESTIMATES, METHODS
 from histogp.sources.errors import DataError
@@ -47,6 +47,7 @@ def add_command(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write one line for each row, in their order."""
     model = load_model(options)
+    needs_process(model, "Novelty")
     write_parts(options, model, [_part(model, options.method)], "judging")
 
 

@@ -11,7 +11,7 @@ from sklearn.base import is_classifier, is_outlier_detector
 
 from histogp.cli.console import progress
 from histogp.cli.data import add_command as new_command
-from histogp.cli.data import add_data, open_data
+from histogp.cli.data import add_data, n_outputs, needs_process, open_data
 from histogp.cli.sinks import open_sink
 from histogp.estimators.load import load
 from histogp.posterior.variance import METHODS
@@ -70,7 +70,10 @@ def load_model(options: argparse.Namespace) -> Any:
     """The model, with the options of `add_prediction`."""
     model = load(options.model)
     given = {"prediction": options.prediction, "n_bins": options.n_bins, "n_jobs": options.jobs}
-    return model.set_params(**{name: value for name, value in given.items() if value is not None})
+    given = {name: value for name, value in given.items() if value is not None}
+    if given:
+        needs_process(model, "--prediction, --n-bins or --jobs")
+    return model.set_params(**given)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -78,8 +81,10 @@ def run(options: argparse.Namespace) -> None:
     model = load_model(options)
     parts = [_prediction(model, options.scores)]
     if options.proba:
+        needs_process(model, "--proba")
         parts.append(_probabilities(model))
     if options.variance is not None:
+        needs_process(model, "--variance")
         parts.append(_variance(model, options.variance))
     write_parts(options, model, parts, "predicting")
 
@@ -138,6 +143,6 @@ def _variance(model: Any, method: str) -> Part:
 
 def _outputs(model: Any, name: str) -> list[str]:
     """The columns for a quantity that a regressor has for each of its outputs."""
-    if getattr(model, "_single_output", True):
+    if is_classifier(model) or (n_outputs(model) == 1 and getattr(model, "_single_output", True)):
         return [name]
-    return [f"{name}_{k}" for k in range(model._scale.size)]
+    return [f"{name}_{k}" for k in range(n_outputs(model))]

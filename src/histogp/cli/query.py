@@ -11,7 +11,7 @@ from histogp.active.query import query
 from histogp.active.strategies import STRATEGIES
 from histogp.cli.console import progress
 from histogp.cli.data import add_command as new_command
-from histogp.cli.data import add_data, read_rows
+from histogp.cli.data import add_data, needs_process, read_rows
 from histogp.cli.predict import add_output, add_prediction, load_model
 from histogp.cli.sinks import open_sink
 from histogp.posterior.variance import METHODS
@@ -53,6 +53,7 @@ def add_command(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write one line for each row chosen, the best first."""
     model = load_model(options)
+    needs_process(model, "A question what to label next")
     with progress(f"reading {options.data}") as advance:
         X = read_rows(options, model)[0]
         # Names were matched when the columns were chosen.

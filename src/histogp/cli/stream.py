@@ -20,9 +20,8 @@ from histogp.estimators.feature_maps import AdditiveChi2Map
 from histogp.estimators.load import load
 from histogp.estimators.streaming import model_file
 from histogp.estimators.streaming.ridge import StreamingRidge, StreamingRidgeClassifier
-from histogp.sources.chunks import CHUNK_BYTES, matching
+from histogp.sources.chunks import CHUNK_BYTES, Files
 from histogp.sources.errors import DataError
-from histogp.sources.open import Source, open_source
 
 # Seconds between two files of what was learnt so far.
 CHECKPOINT_SECONDS = 10.0
@@ -37,6 +36,13 @@ OTHERS = {
     "variance": None,
     "criterion": None,
     "contamination": None,
+    "noise": 0.1,
+    "solver": "auto",
+    "tol": 1e-2,
+    "max_iter": 1000,
+    "preconditioner_rank": None,
+    "prediction": "exact",
+    "n_bins": 100,
 }
 
 
@@ -53,6 +59,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--components", type=int, default=3, help="with --kernel chi2, features for each feature; default: 3"
     )
+    parser.add_argument(
+        "--checkpoint-seconds",
+        metavar="SECONDS",
+        type=float,
+        default=CHECKPOINT_SECONDS,
+        help=f"with --stream, write what was learnt so far every so often; default: {CHECKPOINT_SECONDS:g}",
+    )
     parser.add_argument("--pca", type=int, help="with --stream, principal components to learn from; default: all")
     parser.add_argument(
         "--alpha", type=_alpha, default="loo", help="with --stream, the penalty: a number, loo, gcv or evidence"
@@ -66,29 +79,32 @@ def run(options: argparse.Namespace) -> None:
     checkpoint = output.with_name(f"{output.name}.part")
     for path in (output, checkpoint):
         replaceable(path)
-    sources = _open(options)
-    identity = [f"{source.path.name} {os.path.getsize(source.path)}" for source in sources]
+    files = Files.matching(options.data, options.label, options.ignore)
+    _keep_input(output, files)
+    identity = [f"{path.name} {os.path.getsize(path)}" for path in files.paths]
+    identity.append(f"label {options.label!r}, without {options.ignore!r}")
     model = _begin(options)
     if options.resume and checkpoint.exists():
         model = _restored(checkpoint, identity, model)
-    names = sources[0].feature_names
-    n_rows = [source.n_rows for source in sources]
+    n_rows = [source.n_rows for source in files]
     total = None if None in n_rows else sum(n_rows)  # type: ignore[arg-type]
     start = saved = perf_counter()
     n_before = _seen(model)
-    with progress(f"learning from {len(sources)} file{'s' * (len(sources) > 1)}", total) as advance:
+    with progress(f"learning from {len(n_rows)} file{'s' * (len(n_rows) > 1)}", total) as advance:
         advance(n_before)
-        for X, y in _chunks(sources, n_before, options.components):
+        for X, y in _chunks(files, n_before, options.components):
             model.partial_fit(X, _labels(y, model, options))
             advance(X.shape[0])
-            if perf_counter() - saved > CHECKPOINT_SECONDS:
+            if perf_counter() - saved >= options.checkpoint_seconds:
                 model_file.save(model, checkpoint, identity)
                 saved = perf_counter()
+        if not _seen(model):
+            raise DataError(f"{options.data} has no rows.")
         model_file.save(model, checkpoint, identity)
         advance(title="solving")
         alpha = model.alpha_
-        if names is not None:
-            model.feature_names_in_ = np.array(names, object)
+        if files.feature_names is not None:
+            model.feature_names_in_ = np.array(files.feature_names, object)
         model.save(output)
     with suppress(FileNotFoundError):
         checkpoint.unlink()
@@ -100,22 +116,18 @@ def run(options: argparse.Namespace) -> None:
     )
 
 
-def _open(options: argparse.Namespace) -> list[Source]:
-    """The files, with the same columns in the same order."""
-    paths = matching(options.data)
-    first = open_source(paths[0], label=options.label, ignore=options.ignore)
-    names, width = first.feature_names, first.n_features
-    others = [
-        open_source(path, label=options.label, ignore=options.ignore, features=names, n_features=width)
-        for path in paths[1:]
-    ]
-    return [first, *others]
+def _keep_input(output: Path, files: Files) -> None:
+    """Refuse an output that would take the place of an input."""
+    if output.exists() and any(output.samefile(path) for path in files.paths):
+        raise DataError(f"{output} is an input of this command; write to another file.")
 
 
 def _begin(options: argparse.Namespace) -> Any:
     feature_map = AdditiveChi2Map(n_components=options.components, n_jobs=options.jobs)
     common = {"alpha": options.alpha, "pca_components": options.pca, "random_state": options.seed}
     if options.task == "regression":
+        if options.class_weight:
+            raise DataError("--class-weight is for classification.")
         return StreamingRidge(feature_map, **common)
     if options.class_weight == "balanced-ovr":
         raise DataError("--class-weight balanced-ovr is not for --stream; balanced is.")
@@ -126,9 +138,7 @@ def _restored(checkpoint: Path, identity: list[str], like_this: Any) -> Any:
     model = load(checkpoint)
     document, _ = container.read(checkpoint)
     if model_file.progress_of(document) != identity:
-        raise DataError(
-            f"{checkpoint} is of other files than these; without --resume they are learnt from the beginning."
-        )
+        raise DataError(f"{checkpoint} is of other files or columns than these; without --resume it begins anew.")
     if type(model) is not type(like_this) or repr(model) != repr(like_this):
         raise DataError(f"{checkpoint} was begun with other options; without --resume it begins anew.")
     return model
@@ -138,19 +148,20 @@ def _seen(model: Any) -> int:
     return getattr(model, "n_samples_seen_", 0)
 
 
-def _chunks(sources: list[Source], n_skipped: int, n_components: int) -> Iterator[tuple[Any, Any]]:
+def _chunks(files: Files, n_skipped: int, n_components: int) -> Iterator[tuple[Any, Any]]:
     """All rows, in pieces that do not depend on where to begin, without the first ``n_skipped`` of them."""
     position = 0
-    for source in sources:
+    for source in files:
         if source.n_rows is not None and position + source.n_rows <= n_skipped:
             position += source.n_rows
             continue
-        for chunk in source.chunks(max(1, CHUNK_BYTES // (8 * n_components * (source.n_features or 1024)))):
+        for chunk in source.chunks(max(1, CHUNK_BYTES // max(1, 8 * n_components * (source.n_features or 1)))):
+            begin = max(0, n_skipped - position)
             position += chunk.X.shape[0]
             if position > n_skipped:
                 if chunk.labels is None:
                     raise DataError(f"{source.path} has no labels of its own: name their column with --label.")
-                yield chunk.X, chunk.labels
+                yield chunk.X[begin:], chunk.labels[begin:]
 
 
 def _labels(labels: Any, model: Any, options: argparse.Namespace) -> Any:
@@ -172,8 +183,6 @@ def _refuse_others(options: argparse.Namespace) -> None:
     for name, unset in OTHERS.items():
         if getattr(options, name) != unset:
             raise DataError(f"--{name.replace('_', '-')} is not for --stream.")
-    if options.prediction != "exact":
-        raise DataError("--prediction is not for --stream.")
 
 
 def _alpha(text: str) -> Any:

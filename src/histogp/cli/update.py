@@ -13,7 +13,7 @@ from sklearn.base import is_classifier, is_outlier_detector
 from histogp.atomic import replaceable
 from histogp.cli.console import progress, say
 from histogp.cli.data import add_command as new_command
-from histogp.cli.data import add_data, read_data, read_rows
+from histogp.cli.data import add_data, is_streaming, n_outputs, needs_process, read_data, read_rows
 from histogp.cli.labels import typed
 from histogp.estimators.load import load
 from histogp.sources.errors import DataError
@@ -40,43 +40,50 @@ def run(options: argparse.Namespace) -> None:
     output = options.output or options.model
     before = _version(options.model)
     model = load(options.model)
-    n_jobs = model.n_jobs
+    n_jobs = getattr(model, "n_jobs", None)
     if options.jobs is not None:
+        needs_process(model, "--jobs")
         model.set_params(n_jobs=options.jobs)
     replaceable(Path(output))
     with progress(f"reading {options.data}") as advance:
         X, y = _read(options, model)
         # Names were matched when the columns were chosen.
         names = vars(model).pop("feature_names_in_", None)
-        n_before, classes = model.n_examples_, getattr(model, "classes_", None)
+        n_before, classes = _n_examples(model), getattr(model, "classes_", None)
         advance(title=f"learning from {X.shape[0]:,} more rows")
         start = perf_counter()
         model.partial_fit(X, y)
         seconds = perf_counter() - start
         if names is not None:
             model.feature_names_in_ = names
-        model.set_params(n_jobs=n_jobs)
+        if options.jobs is not None:
+            model.set_params(n_jobs=n_jobs)
         advance(title=f"writing {output}")
         if os.path.exists(output) and os.path.samefile(output, options.model) and _version(output) != before:
             raise DataError(f"{output} has changed while it was being updated; nothing was written.")
         model.save(output)
     new = [] if classes is None else [str(label) for label in model.classes_ if label not in classes]
     say(
-        f"{output}: {model.n_examples_ - n_before:,} rows more, {model.n_examples_:,} in all"
+        f"{output}: {_n_examples(model) - n_before:,} rows more, {_n_examples(model):,} in all"
         + (f"; new: {', '.join(new)}" if new else "")
-        + f"; learnt in {seconds:.2f} s ({model.n_iter_} iterations)"
+        + f"; learnt in {seconds:.2f} s"
+        + ("" if is_streaming(model) else f" ({model.n_iter_} iterations)")
     )
 
 
 def _read(options: argparse.Namespace, model: Any) -> tuple[Any, Any]:
     if is_outlier_detector(model):
         return read_rows(options, model)[0], None
-    if not is_classifier(model) and model._scale.size > 1:
-        raise DataError(f"The model has {model._scale.size} outputs, but rows can have one target only here.")
+    if not is_classifier(model) and n_outputs(model) > 1:
+        raise DataError(f"The model has {n_outputs(model)} outputs, but rows can have one target only here.")
     X, y, _ = read_data(options, "classification" if is_classifier(model) else "regression", model)
     if not is_classifier(model):
-        return X, y if model._single_output else y[:, None]
+        return X, y if is_streaming(model) or model._single_output else y[:, None]
     return X, typed(y) if model.classes_.dtype.kind in "biu" else y
+
+
+def _n_examples(model: Any) -> int:
+    return model.n_samples_seen_ if is_streaming(model) else model.n_examples_
 
 
 def _version(path: str) -> tuple[int, int, int]:

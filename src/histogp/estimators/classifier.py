@@ -32,9 +32,9 @@ class HistogramGPClassifier(ClassifierMixin, ClassificationMixin, HistogramGP):
 
     Parameters
     ----------
-    kernel : {"hik", "hik-poly", "hik-exp"} or HistogramIntersection, default="hik"
+    kernel : {"hik", "hik-poly", "hik-exp", "chi2"}, HistogramIntersection or Chi2, default="hik"
         The names stand for `HistogramIntersection` without a transform, with ``Power(eta=0.5)`` and
-        with ``Exponential(eta=1.0)``.
+        with ``Exponential(eta=1.0)``, and for `Chi2`, which is solved in the space of its features.
     noise : float, default=0.1
         Variance of the label noise.
     optimize : {"gradient", "bound", "exact"}, Optimizer or None, default=None

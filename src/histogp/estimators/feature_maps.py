@@ -75,6 +75,8 @@ class _AdditiveMap(FeatureMap):
         self._map = chosen
         self._n_features_out = chosen.n_terms * self.n_features_in_
         self.n_components_ = chosen.n_terms
+        for name in ("points_", "sample_interval_"):  # of an earlier fit with another method
+            self.__dict__.pop(name, None)
         if isinstance(chosen, Direct):
             self.points_ = chosen.points
         elif isinstance(chosen, Sampled):

@@ -12,10 +12,14 @@ from histogp.estimators.one_class import HistogramGPOneClass
 from histogp.estimators.regressor import HistogramGPRegressor
 from histogp.estimators.streaming import model_file as streaming_file
 from histogp.estimators.streaming.pca import StreamingPCA
+from histogp.estimators.streaming.penalised import StreamingElasticNet, StreamingGroupLasso
 from histogp.estimators.streaming.ridge import StreamingRidge, StreamingRidgeClassifier
 
 CLASSES = {cls.__name__: cls for cls in (HistogramGPClassifier, HistogramGPRegressor, HistogramGPOneClass)}
-STREAMING = {cls.__name__: cls for cls in (StreamingPCA, StreamingRidge, StreamingRidgeClassifier)}
+STREAMING = {
+    cls.__name__: cls
+    for cls in (StreamingElasticNet, StreamingGroupLasso, StreamingPCA, StreamingRidge, StreamingRidgeClassifier)
+}
 
 
 def load(path: Any) -> Any:

@@ -14,15 +14,17 @@ from histogp.estimators import table_file
 from histogp.estimators.encoding import Reader, Writer, integer
 from histogp.estimators.examples import Examples
 from histogp.estimators.validation import number_of_threads
-from histogp.kernels import Kernel, resolve
+from histogp.kernels import Chi2, Kernel, resolve
 from histogp.operators.build import restore_operator
 from histogp.operators.grid import GridLayout
+from histogp.operators.low_rank import LowRankOperator
 from histogp.operators.quantized import QuantizedTable
 from histogp.posterior.fit import Posterior, Tables
-from histogp.posterior.predict_only import PredictOnly
+from histogp.posterior.predict_only import FeaturesOnly, PredictOnly
 from histogp.posterior.quantized import QuantizedMean
 from histogp.solvers.noise import Noise
-from histogp.storage import Array, SortedColumns
+from histogp.solvers.primal import MOST_RANK, PrimalFactor
+from histogp.storage import Array, Rows, SortedColumns
 
 FORMAT = 1
 _LAYOUT = ("upper", "starts")
@@ -60,8 +62,10 @@ def save(estimator: Any, path: Any, include_training: bool) -> None:
         )
     estimator._validate_params()
     include_training = bool(include_training)
+    has_features = isinstance(estimator.kernel_, Chi2)
     if not include_training:
-        _quantized(estimator)  # refuses what cannot be done
+        if not has_features:
+            _quantized(estimator)  # refuses what cannot be done
         estimator._prepare_to_predict_only()
     writer = Writer()
     parameters = estimator.get_params(deep=False)
@@ -97,7 +101,7 @@ def save(estimator: Any, path: Any, include_training: bool) -> None:
     if include_training:
         writer.arrays |= _training_arrays(estimator._posterior_with_training())
     else:
-        writer.arrays |= _table_arrays(_quantized(estimator))
+        writer.arrays |= _feature_arrays(estimator) if has_features else _table_arrays(_quantized(estimator))
     container.write(path, document, writer.arrays)
 
 
@@ -134,11 +138,18 @@ def _restore(cls: Any, document: dict[str, Any], reader: Reader) -> Any:
     if type(includes_training) is not bool:
         raise ModelFileError("its description is damaged.")
     n_features = integer(document, "n_features", 1)
-    # Before anything of that length is made, it must be in the file.
-    pointers = reader.array("data.indptr" if includes_training else "table.starts", np.int64, (n_features + 1,))
     kernel = reader.object(document["kernel"])
     if not isinstance(kernel, Kernel):
         raise ModelFileError("its kernel is damaged.")
+    # Before anything of that length is made, it must be in the file.
+    if includes_training:
+        pointers = reader.array("data.indptr", np.int64, (n_features + 1,))
+    elif isinstance(kernel, Chi2):
+        pointers = np.empty(0, np.int64)
+        if np.shape(kernel.points)[1:] != (n_features,):
+            raise ModelFileError("the points of its kernel are damaged.")
+    else:
+        pointers = reader.array("table.starts", np.int64, (n_features + 1,))
     estimator.kernel_ = kernel
     estimator.n_features_in_ = n_features
     if document["has_feature_names"] is True:
@@ -167,6 +178,8 @@ def _restore(cls: Any, document: dict[str, Any], reader: Reader) -> Any:
     if includes_training:
         targets = _unpack_examples(estimator, reader, document["examples"])
         estimator._install(_read_training(estimator, resolved, reader, pointers, targets, tables, seed))
+    elif isinstance(kernel, Chi2):
+        estimator._posterior = _read_features(resolved, reader, n_features, n_problems, tables, seed)
     else:
         quantized = _read_table(estimator, resolved, reader, pointers, n_problems)
         estimator._posterior = PredictOnly(quantized, tables, seed)
@@ -231,6 +244,32 @@ def _read_training(
         noise = Noise(noise.sample, targets.argmax(axis=1), positive, negative)
     operator = restore_operator(data, kernel, number_of_threads(estimator.n_jobs))
     return Posterior(operator, noise, alpha, targets, float(estimator.residual_.max()), seed, tables)
+
+
+def _feature_arrays(estimator: Any) -> dict[str, Any]:
+    """The weights of the features in the mean, and the factor of their posterior precision."""
+    posterior = estimator._posterior
+    if isinstance(posterior, FeaturesOnly):
+        return {"features.weights": posterior.weights, "features.factor": posterior.factor.factor}
+    operator = posterior.operator
+    if operator.rank > MOST_RANK:
+        raise ValueError(f"A model of {operator.rank:,} features needs its training examples: save them too.")
+    factor = PrimalFactor.of(operator, posterior.variances.shared)
+    return {"features.weights": operator.project(posterior.alpha), "features.factor": factor.factor}
+
+
+def _read_features(
+    kernel: Any, reader: Reader, n_features: int, n_problems: int, tables: Tables, seed: int
+) -> FeaturesOnly:
+    operator = LowRankOperator(Rows.from_array(np.empty((0, n_features))), kernel)
+    weights = reader.array("features.weights", np.float64, (operator.rank, n_problems))
+    factor = reader.array("features.factor", np.float64, (operator.rank, operator.rank))
+    if not np.all(factor.diagonal() >= 1 - 1e-9):
+        raise ModelFileError("the factor of its features is damaged.")
+    nothing = np.empty(0)
+    primal = PrimalFactor(operator, nothing, nothing, np.asfortranarray(np.tril(factor)))
+    predictor = operator.predictor(weights)
+    return FeaturesOnly(None, tables, seed, weights=weights, table=predictor, factor=primal)
 
 
 def _pack_examples(estimator: Any, writer: Writer) -> dict[str, int]:

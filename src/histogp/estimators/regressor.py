@@ -27,9 +27,9 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
 
     Parameters
     ----------
-    kernel : {"hik", "hik-poly", "hik-exp"} or HistogramIntersection, default="hik"
+    kernel : {"hik", "hik-poly", "hik-exp", "chi2"}, HistogramIntersection or Chi2, default="hik"
         The names stand for `HistogramIntersection` without a transform, with ``Power(eta=0.5)`` and
-        with ``Exponential(eta=1.0)``.
+        with ``Exponential(eta=1.0)``, and for `Chi2`, which is solved in the space of its features.
     noise : float, default=0.1
         Variance of the noise on the targets (on the normalised ones with ``normalize_y``).
     optimize : {"gradient", "bound", "exact"}, Optimizer or None, default=None

@@ -111,8 +111,7 @@ class UncertaintyMixin(EvidenceMixin):
     def _quick_method(self) -> VarianceMethod:
         """The best quick way to the variance itself."""
         if isinstance(self._posterior, PredictOnly):
-            prepared = self._posterior.tables()
-            return "sampled" if "sampled" in prepared and "calibrated" not in prepared else "calibrated"
+            return self._posterior.quick_method
         has_features = self._posterior.operator.rank is not None
         return "precise" if has_features or self.n_examples_ <= SMALL_N else "calibrated"
 

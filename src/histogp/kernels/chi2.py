@@ -32,7 +32,7 @@ class Chi2(Kernel):
         meet ``tol``.
     tol : float, default=1e-3
         For ``n_components="auto"``: the sum of the absolute errors over pairs of training values, in proportion to the
-        sum of the kernel.
+        sum of the kernel; met up to a factor of about two, because it is judged by a histogram of all features.
     weights : float, array-like of shape (n_features,) or (n_groups,), "ard" or None, default=None
         As those of `HistogramIntersection`.
     groups : array-like of shape (n_features,) or None, default=None

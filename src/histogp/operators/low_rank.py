@@ -186,7 +186,11 @@ class LowRankOperator(KernelOperator):
         return LowRankOperator(self.rows.take(kept), self.kernel, self.n_threads)
 
     def table(self, alpha: Array) -> LowRankTable:
-        return LowRankTable(self._features, self.project(alpha))
+        return self.predictor(self.project(alpha))
+
+    def predictor(self, weights: Array) -> LowRankTable:
+        """``x -> phi(x)^T weights``; weights (rank, M)."""
+        return LowRankTable(self._features, weights)
 
     def split(self, n_parts: int) -> Sequence[KernelOperator]:
         _refuse("splitting by features")

@@ -7,10 +7,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from histogp.operators.base import Grid
+from histogp.operators.base import Grid, Table
 from histogp.posterior.quantized import QuantizedMean
 from histogp.posterior.variance import TABLES, VarianceMethod, VarianceOptions
 from histogp.solvers.options import SolverOptions
+from histogp.solvers.primal import PrimalFactor
 from histogp.storage import Array, Rows
 
 
@@ -21,14 +22,20 @@ class PredictOnly:
     kept : what was prepared when the model was saved: versions and values by name, as `Posterior.tables` has them
     """
 
-    prepared: QuantizedMean
+    prepared: QuantizedMean | None
     kept: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     seed: int = 0
+
+    @property
+    def quick_method(self) -> VarianceMethod:
+        """The best way to the variance itself that is left."""
+        return "sampled" if "sampled" in self.kept and "calibrated" not in self.kept else "calibrated"
 
     def tables(self) -> dict[str, tuple[Any, Any]]:
         return self.kept
 
     def quantized(self, grid: Grid) -> QuantizedMean:
+        assert self.prepared is not None
         own = self.prepared.grid
         same_upper = (
             grid.upper is own.upper
@@ -43,7 +50,7 @@ class PredictOnly:
             )
         return self.prepared
 
-    def mean(self, rows: Rows, n_threads: int = 1) -> NoReturn:
+    def mean(self, rows: Rows, n_threads: int = 1) -> Array:
         raise ValueError(
             "This model was saved without its training examples, which exact prediction needs; "
             'use prediction="quantized".'
@@ -56,6 +63,7 @@ class PredictOnly:
         return self._kept("temperature")
 
     def prior_variance(self, rows: Rows) -> Array:
+        assert self.prepared is not None
         kernel = self.prepared.table.layout.kernel
         return rows.row_sums(kernel.heights(rows))
 
@@ -78,3 +86,38 @@ class PredictOnly:
             f"This model was saved without its training examples and had not prepared {method!r} with these options: "
             "call predict_variance with them before saving ('calibrated' needs 256 training examples)."
         )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FeaturesOnly(PredictOnly):
+    """The same for a process with features: their weights in the mean, and what the variance needs.
+
+    weights : (rank, M); table : the mean that they give; factor : of an operator without rows
+    """
+
+    weights: Array
+    table: Table
+    factor: PrimalFactor
+
+    @property
+    def quick_method(self) -> VarianceMethod:
+        return "precise"
+
+    def quantized(self, grid: Grid) -> NoReturn:
+        raise ValueError('The chi-squared kernel does not need prediction="quantized"; use prediction="exact".')
+
+    def mean(self, rows: Rows, n_threads: int = 1) -> Array:
+        return self.table.evaluate(rows, n_threads)
+
+    def calibration_error(self, solver: SolverOptions) -> float:
+        return 0.0
+
+    def prior_variance(self, rows: Rows) -> Array:
+        return self.factor.operator.cross_diagonal(rows)
+
+    def latent_variance(
+        self, rows: Rows, method: VarianceMethod, options: VarianceOptions, solver: SolverOptions
+    ) -> Array:
+        if method in ("precise", "calibrated"):
+            return self.factor.variances(rows)
+        return super().latent_variance(rows, method, options, solver)

@@ -78,9 +78,10 @@ class Primal(Exact):
             # phi^T A^-1 y and the diagonal of phi^T A^-1 phi, for features phi without weights
             residual = cross - gram @ (roots[:, None] * mean)
             own = np.divide(1 - inverse.diagonal(), roots**2, where=roots > 0, out=np.zeros(rank))
-            none = np.flatnonzero(roots == 0)
-            half = solve_triangular(triangle, roots[:, None] * gram[:, none], lower=True)
-            own[none] = gram.diagonal()[none] - np.einsum("ij,ij->j", half, half)
+            # Of a feature that hardly counts, one minus almost one would leave nothing but rounding.
+            faint = np.flatnonzero(inner.diagonal() < 1)
+            half = solve_triangular(triangle, roots[:, None] * gram[:, faint], lower=True)
+            own[faint] = gram.diagonal()[faint] - np.einsum("ij,ij->j", half, half)
         by_column = self._plain.by_column
         demand = {"weights": by_column(np.sum(residual**2, axis=1))}
         supply = {"weights": n_targets * by_column(own)}

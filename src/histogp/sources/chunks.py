@@ -5,14 +5,18 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from histogp.sources.base import READ_ROWS, Source, float_type
 from histogp.sources.errors import DataError
 from histogp.sources.open import open_source
+from histogp.sources.parquet_file import number_type, numbers, plain_labels
 
 CHUNK_BYTES = 2**26
 
@@ -30,8 +34,8 @@ def read_chunks(
     ----------
     data : one of
         - a path, a pattern such as ``"data/*.parquet"``, or a list of them: csv, csv.gz, parquet, npz, npy, svm,
-          svmlight or libsvm files, one after the other in the order of their names;
-        - a matrix X, dense, ``np.memmap`` or scipy.sparse, or a pair (X, y);
+          svmlight or libsvm files, one after the other in the order of their names, with the columns of the first;
+        - a matrix X, dense, ``np.memmap``, scipy.sparse or a data frame, or a pair (X, y);
         - a table, record batch, dataset or reader of Arrow;
         - an iterable of pairs (X, y), which are passed on, cut where they are too large.
     label : str or None, default=None
@@ -53,22 +57,24 @@ def read_chunks(
     >>> [len(y) for X, y in read_chunks((np.ones((10, 4)), np.arange(10)), chunk_bytes=128)]
     [4, 4, 2]
     """
+    if not (isinstance(chunk_bytes, Integral) and chunk_bytes >= 1):
+        raise ValueError(f"chunk_bytes must be a whole number above 0; got {chunk_bytes!r}.")
     if isinstance(data, str | os.PathLike) or (
         isinstance(data, list) and data and all(isinstance(one, str | os.PathLike) for one in data)
     ):
-        for path in matching(data):
-            source = open_source(path, label=label, ignore=ignore)
-            yield from _cut(
-                ((chunk.X, chunk.labels) for chunk in source.chunks(_rows(source, chunk_bytes))), chunk_bytes
-            )
-    elif hasattr(data, "schema") or hasattr(data, "to_batches"):
-        yield from _cut(_arrow(data, label, ignore), chunk_bytes)
-    elif sparse.issparse(data) or isinstance(data, np.ndarray):
+        for source in Files.matching(data, label, ignore):
+            for chunk in source.chunks(_step(source.n_features, chunk_bytes)):
+                yield chunk.X, chunk.labels
+    elif type(data).__module__.partition(".")[0] == "pyarrow":
+        yield from _arrow(data, label, ignore, chunk_bytes)
+    elif hasattr(data, "shape"):
         yield from _cut([(data, None)], chunk_bytes)
     elif isinstance(data, tuple) and len(data) == 2 and not isinstance(data[0], tuple):
         yield from _cut([data], chunk_bytes)
-    else:
+    elif isinstance(data, Iterable):
         yield from _cut(data, chunk_bytes)
+    else:
+        raise ValueError(f"Files, matrices, tables or pairs (X, y) are needed; got {type(data).__name__}.")
 
 
 def matching(patterns: Any) -> list[Path]:
@@ -83,9 +89,37 @@ def matching(patterns: Any) -> list[Path]:
     return found
 
 
-def _rows(source: Any, chunk_bytes: int) -> int:
-    """How many to ask for; a file whose width is not known yet is cut later."""
-    return max(1, chunk_bytes // (8 * (source.n_features or 1024)))
+@dataclass(frozen=True)
+class Files:
+    """Files with the same columns, those of the first. Each is opened in its turn, as some are in memory then."""
+
+    paths: list[Path]
+    label: str | None
+    ignore: Sequence[str]
+    feature_names: list[str] | None
+    n_features: int | None
+
+    @classmethod
+    def matching(cls, patterns: Any, label: str | None, ignore: Sequence[str]) -> Files:
+        paths = matching(patterns)
+        first = open_source(paths[0], label=label, ignore=ignore)
+        found = cls(paths, label, ignore, first.feature_names, first.n_features)
+        if first.n_features is not None:
+            return found
+        # Of svmlight files only their largest index tells.
+        widths = (chunk.X.shape[1] for source in found for chunk in source.chunks(READ_ROWS))
+        return cls(paths, label, ignore, first.feature_names, max(widths, default=None))
+
+    def __iter__(self) -> Iterator[Source]:
+        for path in self.paths:
+            yield open_source(
+                path, label=self.label, ignore=self.ignore, features=self.feature_names, n_features=self.n_features
+            )
+
+
+def _step(n_features: int | None, chunk_bytes: int) -> int:
+    """Rows in a piece."""
+    return max(1, chunk_bytes // (8 * max(1, n_features or 1)))
 
 
 def _cut(pairs: Iterable[Any], chunk_bytes: int) -> Iterator[tuple[Any, Any]]:
@@ -96,8 +130,12 @@ def _cut(pairs: Iterable[Any], chunk_bytes: int) -> Iterator[tuple[Any, Any]]:
         X = X.tocsr() if sparse.issparse(X) else X
         if not hasattr(X, "shape"):
             X = np.asarray(X)
+        if len(X.shape) != 2:
+            raise ValueError(f"X must be a matrix with one row a sample; its shape is {X.shape}.")
         n_rows = X.shape[0]
-        step = max(1, chunk_bytes // (8 * max(1, X.shape[1])))
+        if y is not None and len(y) != n_rows:
+            raise ValueError(f"X has {n_rows} rows, but there are {len(y)} labels.")
+        step = _step(X.shape[1], chunk_bytes)
         if n_rows <= step:
             yield X, y
             continue
@@ -107,16 +145,27 @@ def _cut(pairs: Iterable[Any], chunk_bytes: int) -> Iterator[tuple[Any, Any]]:
             yield part, None if y is None else y.iloc[some] if hasattr(y, "iloc") else y[some]
 
 
-def _arrow(data: Any, label: str | None, ignore: Sequence[str]) -> Iterator[tuple[Any, Any]]:
-    """The record batches of a table, batch, dataset or reader."""
-    batches = data.to_batches() if hasattr(data, "to_batches") else [data] if hasattr(data, "num_columns") else data
-    for batch in batches:
-        names = [name for name in batch.schema.names if name != label and name not in ignore]
-        if label is not None and label not in batch.schema.names:
-            raise DataError(f"There is no column {label!r} in the Arrow data.")
-        columns = [batch.column(batch.schema.names.index(name)) for name in names]
-        X = np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns])
-        y = None
-        if label is not None:
-            y = batch.column(batch.schema.names.index(label)).to_numpy(zero_copy_only=False)
-        yield X, y
+def _arrow(data: Any, label: str | None, ignore: Sequence[str], chunk_bytes: int) -> Iterator[tuple[Any, Any]]:
+    """The rows of a table, record batch, dataset or reader."""
+    where = Path("The Arrow data")
+    for name in [*([] if label is None else [label]), *ignore]:
+        if name not in data.schema.names:
+            raise DataError(f"{where} have no column {name!r}.")
+    fields = [field for field in data.schema if field.name != label and field.name not in ignore]
+    if not fields:
+        raise DataError(f"{where} have no feature column.")
+    dtype = np.dtype(float_type({number_type(where, field) for field in fields}))
+    step, row = _step(len(fields), chunk_bytes), 0
+    for batch in _batches(data, step):
+        for begin in range(0, batch.num_rows, step):
+            part = batch.slice(begin, step)
+            rows = row + begin, row + begin + part.num_rows
+            X = np.stack([numbers(where, field.name, part.column(field.name), dtype, rows) for field in fields], axis=1)
+            yield X, None if label is None else plain_labels(part.column(label))
+        row += batch.num_rows
+
+
+def _batches(data: Any, n_rows: int) -> Any:
+    if hasattr(data, "scanner"):
+        return data.to_batches(batch_size=n_rows)
+    return data.to_batches() if hasattr(data, "to_batches") else [data] if hasattr(data, "num_columns") else data

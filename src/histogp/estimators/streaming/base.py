@@ -77,7 +77,8 @@ class Streaming(BaseEstimator):
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_learned")
+        # Rows without labels are not enough.
+        return hasattr(self, "_learned") and self._learned.n_seen > 0
 
     def save(self, path: Any) -> None:
         """Write what was learnt to a file without code, which `histogp.load` reads; it can go on learning.
@@ -113,8 +114,11 @@ class Streaming(BaseEstimator):
         for begin in range(0, n_rows, step):
             yield slice(begin, min(begin + step, n_rows))
 
-    def _weights(self, sample_weight: Any, X: Any) -> Array:
-        return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    def _weights(self, sample_weight: Any, X: Any, *, is_part: bool = False) -> Array:
+        """One a row; those of a part of the data may all be zero."""
+        return _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True, allow_all_zero_weights=is_part
+        )
 
     def _adopt(self, learned: Learned) -> None:
         """Swap what is learnt as a whole."""

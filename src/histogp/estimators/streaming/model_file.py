@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier, is_regressor
 
 from histogp import container
 from histogp.container import ModelFileError
@@ -41,6 +41,11 @@ _KEYS = {
 
 def save(estimator: Any, path: Any, progress: Sequence[str] = ()) -> None:
     """Write what was learnt; ``progress`` are lines for whoever wants to go on."""
+    if not type(estimator).__module__.startswith("histogp."):
+        raise ValueError(
+            f"A {type(estimator).__name__} would need its code, which a model file cannot hold; use joblib."
+        )
+    estimator._validate_params()
     learned: Learned = estimator._learned
     writer = Writer()
     parameters = estimator.get_params(deep=False)
@@ -114,28 +119,44 @@ def _restore(cls: Any, document: dict[str, Any], arrays: dict[str, Array]) -> An
         if not isinstance(estimator.feature_map, FeatureMap):
             raise ModelFileError("its feature map is damaged.")
         feature_map = clone(estimator.feature_map)
+        feature_map._validate_params()
         feature_map._restore(n_features, reader)
-    if document["classes"] is not None:
-        estimator.classes_ = reader.labels("classes", document["classes"])
-        if not np.array_equal(np.unique(estimator.classes_), estimator.classes_):
-            raise ModelFileError("its classes are damaged.")
-    if isinstance(document["is_vector"], bool):
-        estimator._is_vector = document["is_vector"]
-    if document["sample_seed"] is not None:
-        estimator._sample_seed = integer(document, "sample_seed")
-    learned = Learned(feature_map, parts, unlabelled, None, integer(document, "n_seen"))
-    width = learned.features(np.zeros((1, n_features))).shape[1]
+    learned = Learned(feature_map, parts, unlabelled, None, integer(document, "n_seen", 1))
+    width = n_features if feature_map is None else feature_map._n_features_out
     n_targets = parts[0].cross.shape[1]
     everything = [*parts, *([] if unlabelled is None else [unlabelled])]
     if any(len(one.sums) != width for one in everything) or any(one.cross.shape[1] != n_targets for one in parts):
         raise ModelFileError("its statistics do not fit together.")
-    n_classes = len(getattr(estimator, "classes_", ()))
-    if n_classes and (n_targets != n_classes or len(parts) not in (1, n_classes)):
-        raise ModelFileError("its statistics are not those of its classes.")
+    _restore_targets(estimator, document, reader, parts)
     sample = _unpack_sample(document["sample"], reader, n_features, n_targets)
+    if document["sample_seed"] is not None or sample is not None:
+        estimator._sample_seed = integer(document, "sample_seed")
     estimator._adopt(learned.changed(sample=sample))
     reader.finish()
     return estimator
+
+
+def _restore_targets(
+    estimator: Any, document: dict[str, Any], reader: Reader, parts: tuple[StreamingStatistics, ...]
+) -> None:
+    """What the targets mean: classes, one number or several, or nothing."""
+    n_targets, n_parts = parts[0].cross.shape[1], len(parts)
+    if is_classifier(estimator):
+        estimator.classes_ = reader.labels("classes", document["classes"])
+        n_classes = len(estimator.classes_)
+        if n_classes < 1 or not np.array_equal(np.unique(estimator.classes_), estimator.classes_):
+            raise ModelFileError("its classes are damaged.")
+        fits = n_targets == n_classes and (
+            n_parts == n_classes or (n_parts == 1 and estimator.class_weight != "balanced")
+        )
+    elif is_regressor(estimator):
+        estimator._is_vector = document["is_vector"]
+        is_vector = document["is_vector"]
+        fits = n_parts == 1 and (n_targets == 1 or (n_targets > 1 and is_vector is False)) and type(is_vector) is bool
+    else:
+        fits = n_parts == 1 and n_targets == 0
+    if not fits or (document["classes"] is not None and not is_classifier(estimator)):
+        raise ModelFileError("its statistics are not those of its targets.")
 
 
 def progress_of(document: dict[str, Any]) -> list[str]:

@@ -93,7 +93,9 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Streaming)
         check_is_fitted(self)
         return np.asarray(X) @ self._found().vectors.T + self._found().means
 
+    @reading
     def _found(self) -> Components:
+        check_is_fitted(self)
         (statistics,) = self._learned.parts
         wanted = min(self.n_components or len(statistics.sums), len(statistics.sums), statistics.count)
 
@@ -117,14 +119,17 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Streaming)
         return self._found().means
 
     @property
+    @reading
     def explained_variance_(self) -> Array:
         """Along each component."""
+        check_is_fitted(self)
         return self._found().variances / max(self._learned.parts[0].count - 1, 1)
 
     @property
     @reading
     def explained_variance_ratio_(self) -> Array:
         """The same as part of all."""
+        check_is_fitted(self)
         (statistics,) = self._learned.parts
         total = np.trace(statistics.gram) - statistics.sums @ self.mean_
         return self._found().variances / max(total, np.finfo(float).tiny)

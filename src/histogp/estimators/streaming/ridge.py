@@ -7,15 +7,16 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from histogp.estimators.classes import codes_in, declared, merged
+from histogp.estimators.classes import class_weights, codes_in, declared, merged
 from histogp.estimators.state import reading, updating
 from histogp.estimators.streaming.base import Learned, Streaming, rows_of
+from histogp.estimators.streaming.regression import Linear, Regression, labelled
 from histogp.estimators.streaming.sample import Sample
 from histogp.primal.ridge import Ridge
 from histogp.primal.statistics import StreamingStatistics
@@ -43,7 +44,7 @@ _PARAMETERS = """feature_map : transformer or None, default=None
         Of the sample."""
 
 
-class _Ridge(Streaming):
+class _Ridge(Linear):
     """What regression and classification share."""
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
@@ -77,6 +78,19 @@ class _Ridge(Streaming):
             changed._adopt(learned.changed(unlabelled=total))
         return self
 
+    def _begin(self, X: Any) -> Learned:
+        learned = super()._begin(X)
+        self._wanted(len(learned.parts[0].sums))
+        return learned
+
+    def _wanted(self, n_features: int) -> int | None:
+        """Principal components, if there are as many."""
+        if self.pca_components is not None and self.pca_components > n_features:
+            raise ValueError(
+                f"pca_components={self.pca_components} is more than the {n_features} features that there are."
+            )
+        return self.pca_components
+
     def _sampled(self, learned: Learned, X: Any, targets: Array, weights: Array) -> Sample | None:
         """The sample after rows that come now."""
         if self.alpha != "loo":
@@ -101,20 +115,13 @@ class _Ridge(Streaming):
 
     def _solved(self) -> tuple[Array, Array, float]:
         """Weights (m, k), intercepts (k,), and the penalty."""
-        key = (self.alpha, self.pca_components, self.fit_intercept)
+        key = (self.alpha, self.pca_components, self.fit_intercept, getattr(self, "class_weight", None) == "balanced")
         return self._learned.solution.get("ridge", self._solve, key)
 
     def _solve(self) -> tuple[Array, Array, float]:
-        statistics = self._statistics()
-        if statistics.count == 0:
-            raise ValueError("There are no labelled rows with a positive weight to learn from yet.")
-        wanted = self.pca_components
-        if wanted is not None and wanted > len(statistics.sums):
-            raise ValueError(
-                f"pca_components={wanted} is more than the {len(statistics.sums)} features that there are."
-            )
-        unlabelled = self._learned.unlabelled
-        ridge = Ridge.of(statistics, wanted, unlabelled, intercept=bool(self.fit_intercept))
+        statistics = labelled(self._statistics())
+        wanted = self._wanted(len(statistics.sums))
+        ridge = Ridge.of(statistics, wanted, self._learned.unlabelled, intercept=bool(self.fit_intercept))
         alpha = self._penalty(ridge)
         return *ridge.coefficients(alpha), alpha
 
@@ -139,14 +146,8 @@ class _Ridge(Streaming):
         check_is_fitted(self)
         return self._solved()[2]
 
-    def _scores(self, X: Any) -> Array:
-        check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        coefficients, intercepts, _ = self._solved()
-        return self._linear(X, coefficients, intercepts)
 
-
-class StreamingRidge(RegressorMixin, _Ridge):
+class StreamingRidge(Regression, _Ridge):
     __doc__ = f"""Ridge regression from sums over chunks: exact, whatever the number of rows.
 
     Parameters
@@ -175,8 +176,6 @@ class StreamingRidge(RegressorMixin, _Ridge):
     array([1., 2., 3.])
     """
 
-    _is_vector: bool
-
     def __init__(
         self,
         feature_map: Any = None,
@@ -195,70 +194,6 @@ class StreamingRidge(RegressorMixin, _Ridge):
         self.n_left_out = n_left_out
         self.chunk_bytes = chunk_bytes
         self.random_state = random_state
-
-    @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StreamingRidge:
-        """Learn from rows X (n_samples, n_features) and targets y (n_samples,) or (n_samples, n_targets) alone."""
-        with updating(self) as changed:
-            X, y = changed._validated(X, y, reset=True, multi_output=True, y_numeric=True)
-            changed._add(changed._begin(X), X, y, sample_weight)
-        return self
-
-    @_fit_context(prefer_skip_nested_validation=False)
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> StreamingRidge:
-        """Learn from further rows: the model becomes that of a `fit` on all so far, with the same feature map."""
-        with updating(self) as changed:
-            first = not hasattr(changed, "_learned")
-            X, y = changed._validated(X, y, reset=first, multi_output=True, y_numeric=True)
-            changed._add(changed._begin(X) if first else changed._learned, X, y, sample_weight)
-        return self
-
-    def _add(self, learned: Learned, X: Any, y: Array, sample_weight: Any) -> None:
-        weights = self._weights(sample_weight, X)
-        targets = np.asarray(y, np.float64).reshape(X.shape[0], -1)
-        statistics = learned.parts[0]
-        if statistics.count == 0:
-            statistics = StreamingStatistics.empty(len(statistics.sums), targets.shape[1])
-            is_vector = y.ndim == 1
-        elif targets.shape[1] != statistics.cross.shape[1]:
-            raise ValueError(f"There were {statistics.cross.shape[1]} targets so far, now {targets.shape[1]}.")
-        else:
-            is_vector = self._is_vector
-        for some in self._slices(learned, X.shape[0]):
-            statistics += StreamingStatistics.of(learned.features(X[some]), targets[some], weights[some])
-        sample = self._sampled(learned, X, targets, weights)
-        self._is_vector = is_vector
-        self._adopt(learned.changed(parts=(statistics,), sample=sample, n_seen=learned.n_seen + X.shape[0]))
-
-    @reading
-    def predict(self, X: Any) -> Array:
-        """Targets for each row of X, (n,) or (n, n_targets)."""
-        scores = self._scores(X)
-        return scores[:, 0] if self._is_vector else scores
-
-    @property
-    @reading
-    def coef_(self) -> Array:
-        """Weights of the features."""
-        check_is_fitted(self)
-        coefficients = self._solved()[0].T
-        return coefficients[0] if self._is_vector else coefficients
-
-    @property
-    @reading
-    def intercept_(self) -> Any:
-        """What is predicted where all features are zero."""
-        check_is_fitted(self)
-        intercepts = self._solved()[1]
-        return float(intercepts[0]) if self._is_vector else intercepts
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
-    def _statistics(self) -> StreamingStatistics:
-        return self._learned.parts[0]
 
     def _left_out(self) -> tuple[Any, Array, Array]:
         sample = self._learned.sample
@@ -298,7 +233,7 @@ class StreamingRidgeClassifier(ClassifierMixin, _Ridge):
     >>> for begin in range(0, 1500, 250):
     ...     clf = clf.partial_fit(X[begin : begin + 250], y[begin : begin + 250])
     >>> round(clf.score(X[1500:], y[1500:]), 2)
-    0.95
+    0.9
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
@@ -338,7 +273,7 @@ class StreamingRidgeClassifier(ClassifierMixin, _Ridge):
             classes = np.unique(y)
             if len(classes) < 2:
                 raise ValueError(f"{type(self).__name__} needs at least 2 classes; the data contain only one class.")
-            changed._add(changed._begin(X), classes[:0], classes, X, y, sample_weight)
+            changed._add(changed._begin(X), classes[:0], classes, X, y, changed._weights(sample_weight, X))
         return self
 
     @_fit_context(prefer_skip_nested_validation=False)
@@ -354,22 +289,25 @@ class StreamingRidgeClassifier(ClassifierMixin, _Ridge):
             now = np.unique(y) if classes is None else merged(declared(classes), y)
             known = getattr(changed, "classes_", now[:0])
             learned = changed._begin(X) if first else changed._learned
-            changed._add(learned, known, now if len(known) == 0 else merged(known, now), X, y, sample_weight)
+            weights = changed._weights(sample_weight, X, is_part=True)
+            changed._add(learned, known, now if len(known) == 0 else merged(known, now), X, y, weights)
         return self
 
-    def _add(self, learned: Learned, known: Array, classes: Array, X: Any, y: Array, sample_weight: Any) -> None:
-        weights = self._weights(sample_weight, X)
-        if isinstance(self.class_weight, dict):
-            weights = weights * np.array([self.class_weight.get(label, 1.0) for label in y.tolist()])
+    def _add(self, learned: Learned, known: Array, classes: Array, X: Any, y: Array, weights: Array) -> None:
         codes, positions = codes_in(classes, y), codes_in(classes, known)
+        if isinstance(self.class_weight, dict):
+            weights = weights * class_weights(self.class_weight, classes, codes, weights)[codes]
         targets = np.eye(len(classes))[codes]
         n_classes = len(classes)
         parts = [part.with_targets(positions, n_classes) for part in learned.parts]
         if self.class_weight == "balanced":
+            self._check_parts(len(parts), max(len(known), 1))
             spread = [StreamingStatistics.empty(len(parts[0].sums), n_classes) for _ in classes]
             for position, part in zip(positions, parts if len(known) else [], strict=True):
                 spread[position] = part
             parts = spread
+        else:
+            parts = [sum(parts[1:], parts[0])]
         part_of = codes if self.class_weight == "balanced" else np.zeros_like(codes)
         for some in self._slices(learned, X.shape[0]):
             Z = learned.features(X[some])
@@ -392,7 +330,11 @@ class StreamingRidgeClassifier(ClassifierMixin, _Ridge):
     @reading
     def predict(self, X: Any) -> Array:
         """The class with the largest score for each row of X, (n,)."""
-        scores = self._scores(X)
+        return self._labels(self._scores(X))
+
+    def _labels(self, scores: Array) -> Array:
+        """The classes that scores, as those of `decision_function`, speak for."""
+        scores = scores.reshape(len(scores), -1)
         codes = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
         return self.classes_[codes]
 
@@ -410,17 +352,26 @@ class StreamingRidgeClassifier(ClassifierMixin, _Ridge):
         check_is_fitted(self)
         return self._solved()[1]
 
+    def _check_parts(self, n_parts: int, n_classes: int) -> None:
+        if n_parts != n_classes:
+            raise ValueError(
+                'class_weight="balanced" needs statistics of each class, which were not asked for when the rows came.'
+            )
+
     def _class_factors(self) -> Array:
         """What weights of the classes are left to apply, (n_classes,)."""
         if self.class_weight != "balanced":
             return np.ones(len(self.classes_))
         sums = np.array([part.weight for part in self._learned.parts])
-        return np.divide(sums.sum(), len(sums) * sums, where=sums > 0, out=np.zeros_like(sums))
+        self._check_parts(len(sums), len(self.classes_))
+        # As in scikit-learn, of the classes that there are rows of.
+        return np.divide(sums.sum(), np.count_nonzero(sums) * sums, where=sums > 0, out=np.zeros_like(sums))
 
     def _statistics(self) -> StreamingStatistics:
         if len(self.classes_) < 2:
-            raise ValueError(f"All rows so far are of the class {self.classes_[0]!r}; two classes are needed.")
+            raise ValueError(f"All rows so far are of the class {self.classes_.tolist()[0]!r}; two classes are needed.")
         total = StreamingStatistics.empty(*self._learned.parts[0].cross.shape)
+        # Statistics of each class may be left from when they were to be balanced.
         for part, factor in zip(self._learned.parts, self._class_factors(), strict=False):
             total += part if factor == 1 else part.scaled(factor)
         return _signed(total)

@@ -1,0 +1,124 @@
+"""Solutions in the space of features against dense linear algebra."""
+
+import numpy as np
+import pytest
+from chi2_features import features, some_points
+from oracles import close, histograms
+
+from histogp.kernels import Chi2, resolve
+from histogp.operators import low_rank
+from histogp.operators.build import build_operator
+from histogp.solvers import primal
+from histogp.solvers.noise import Noise
+from histogp.solvers.options import SolverOptions
+from histogp.solvers.primal import PrimalFactor, is_primal
+from histogp.solvers.system import System
+from histogp.storage import Rows
+
+N, D, T = 70, 5, 3
+X, Y = histograms(N, D), histograms(12, D, seed=2) * 2
+X[4] = 0
+POINTS = some_points(T, D)
+NOISE = np.random.default_rng(1).uniform(0.05, 2, N)
+B = np.random.default_rng(3).standard_normal((N, 3))
+CODES = np.random.default_rng(4).integers(3, size=N)
+PER_PROBLEM = Noise(NOISE, CODES, np.array([0.4, 0.6, 1.0]), np.array([1.6, 1.4, 1.0]))
+WEIGHTS = {"no weights": None, "weights": np.linspace(0, 30, D)}
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(params=WEIGHTS)
+def weights(request):
+    return WEIGHTS[request.param]
+
+
+@pytest.fixture(params=["at once", "in blocks"], autouse=True)
+def block(request, monkeypatch):
+    if request.param == "in blocks":
+        monkeypatch.setattr(low_rank, "BLOCK", 60)
+
+
+def operator(weights, X=X):
+    return build_operator(X, resolve(Chi2(T, weights=weights, points=POINTS), D), 1)
+
+
+def system_matrix(weights, noise=NOISE, X=X):
+    Z = features(X, POINTS, weights)
+    return Z @ Z.T + np.diag(noise)
+
+
+def test_the_inverse_is_that_of_the_dense_matrix(weights):
+    A, factor = system_matrix(weights), PrimalFactor.of(operator(weights), NOISE)
+    Z, Z_new, rows = features(X, POINTS, weights), features(Y, POINTS, weights), Rows.from_array(Y)
+    close(factor.solve(B), np.linalg.solve(A, B), rtol=1e-10)
+    close(factor.weights(B), Z.T @ np.linalg.solve(A, B), rtol=1e-10)
+    k = Z @ Z_new.T
+    covariance = Z_new @ Z_new.T - k.T @ np.linalg.solve(A, k)
+    close(factor.covariance(rows), covariance, rtol=1e-10)
+    close(factor.variances(rows), covariance.diagonal(), rtol=1e-10)
+    index = np.array([5, 0, 4, 69])
+    close(factor.inverse_diagonal(index), np.linalg.inv(A).diagonal()[index], rtol=1e-10)
+    close(factor.gram, Z.T @ (Z / NOISE[:, None]))
+    close(primal.inverse_of(factor.factor), np.linalg.inv(np.eye(T * D) + factor.gram), rtol=1e-10)
+
+
+def test_more_rows_are_added_to_the_factor(weights):
+    first, last = X[:50], X[50:]
+    before = PrimalFactor.of(operator(weights, first), NOISE[:50])
+    longer = operator(weights, first).extend(Rows.from_array(last))
+    factor = before.extended(longer, Rows.from_array(last), NOISE[50:])
+    close(factor.solve(B), np.linalg.solve(system_matrix(weights), B), rtol=1e-10)
+    np.testing.assert_array_equal(factor.diagonal, NOISE)
+    # And the one before is what it was.
+    close(before.solve(B[:50]), np.linalg.solve(system_matrix(weights, NOISE[:50], first), B[:50]), rtol=1e-10)
+
+
+def test_statistics_of_targets_go_along(weights):
+    found = primal.weighted_gram(operator(weights), Rows.from_array(X), NOISE, B)
+    Z = features(X, POINTS, weights)
+    close(found.cross, Z.T @ (B / NOISE[:, None]))
+    close(found.target_gram, B.T @ (B / NOISE[:, None]))
+
+
+def test_every_problem_may_have_its_noise(weights):
+    system = System.build(operator(weights), PER_PROBLEM, 3, SolverOptions(), RNG)
+    assert len(system.primal) == 3
+    solution = system.solve(B, 1e-8, verify=True)
+    matrices = [system_matrix(weights, noise) for noise in PER_PROBLEM.diagonals().T]
+    expected = [np.linalg.solve(A, b) for A, b in zip(matrices, B.T, strict=True)]
+    close(solution.values, np.stack(expected, axis=1), rtol=1e-10)
+    assert solution.converged
+    again = system.solve(B[:, [2, 0]], 1e-8, problems=np.array([1, 1]))
+    close(again.values, np.linalg.solve(matrices[1], B[:, [2, 0]]), rtol=1e-10)
+
+
+@pytest.mark.parametrize("noise", [Noise(NOISE), PER_PROBLEM], ids=["one noise", "one a problem"])
+def test_a_system_goes_on_with_more_rows(noise, weights):
+    some = np.arange(50)
+    system = System.build(operator(weights, X[:50]), noise.subset(some), 3, SolverOptions(), RNG)
+    rows = Rows.from_array(X[50:])
+    longer = system.operator.extend(rows)
+    updated = system.updated(longer, rows, noise)
+    fresh = System.build(operator(weights), noise, 3, SolverOptions(), RNG)
+    close(updated.solve(B, 1e-8).values, fresh.solve(B, 1e-8).values, rtol=1e-10)
+    nothing = Rows.from_array(np.empty((0, D)))
+    assert updated.updated(longer, nothing, noise).factors is updated.factors
+    assert updated.updated(longer, nothing, noise.scaled(2.0)) is None
+
+
+def test_features_are_taken_only_if_they_are_no_more_than_rows(monkeypatch):
+    rank = T * D
+    few, enough = operator(None, X[: rank - 1]), operator(None, X[:rank])
+    assert not is_primal(few)
+    assert is_primal(enough)
+    system = System.build(few, Noise(NOISE[: rank - 1]), 1, SolverOptions(), RNG)
+    assert not system.primal
+    rows = Rows.from_array(X[rank - 1 : rank])
+    assert system.updated(few.extend(rows), rows, Noise(NOISE[:rank])) is None
+    monkeypatch.setattr(primal, "MOST_RANK", rank - 1)
+    assert not is_primal(enough)
+
+
+def test_overflow_is_refused():
+    with pytest.raises(ValueError, match="overflows"), np.errstate(all="ignore"):
+        System.build(operator(np.full(D, 1e308), X * 1e3), Noise(NOISE), 1, SolverOptions(), RNG)
