@@ -70,6 +70,12 @@ def test_count_and_gather_rows():
     np.testing.assert_array_equal(values, X[X != 0])
 
 
+def test_scatter_rows():
+    back = np.full_like(X, 7)
+    layout.scatter_rows(ROWS.indptr, ROWS.column_of, ROWS.values, 0, len(X), back)
+    np.testing.assert_array_equal(back, X)
+
+
 def test_count_and_gather_columns():
     counts = np.zeros(9, np.int64)
     layout.count_in_columns(X, 0, 9, counts)

@@ -125,8 +125,8 @@ class AdditiveChi2Map(_AdditiveMap):
     n_components : int or "auto", default=5
         Features for each feature; "auto", with "direct" only, takes as many as meet ``tol``.
     tol : float, default=1e-3
-        For ``n_components="auto"``: the sum of the absolute errors over pairs of training values of the same feature,
-        about, in proportion to the sum of the kernel.
+        For ``n_components="auto"``: the sum of the absolute errors of all features over pairs of training rows, up to
+        256 of them, in proportion to the sum of the kernel.
     points : {"refined", "greedy"}, default="refined"
         How "direct" chooses its points: "greedy" is algorithm 1 of the paper, with the same points for all features;
         "refined" goes on from there to a minimum of the error, in units of each feature.

@@ -31,8 +31,8 @@ class Chi2(Kernel):
         Features for each dimension. The error falls by a factor of about three with each; "auto" takes as many as
         meet ``tol``.
     tol : float, default=1e-3
-        For ``n_components="auto"``: the sum of the absolute errors over pairs of training values, in proportion to the
-        sum of the kernel; met up to a factor of about two, because it is judged by a histogram of all features.
+        For ``n_components="auto"``: the sum of the absolute errors of all features over pairs of training rows, up to
+        256 of them, in proportion to the sum of the kernel.
     weights : float, array-like of shape (n_features,) or (n_groups,), "ard" or None, default=None
         As those of `HistogramIntersection`.
     groups : array-like of shape (n_features,) or None, default=None

@@ -8,12 +8,15 @@ import numpy as np
 from scipy import optimize
 
 from histogp.maps.additive import SIGNATURES, Direct, sampled
+from histogp.maps.expand import chi2_matrix
 from histogp.storage import Array, Rows
 
 # Logarithmically spaced bins of the histogram of all values.
 N_BINS = 200
 # Values that are enough to know a distribution.
 MOST_VALUES = 2**20
+# Rows whose pairs decide how many terms are enough.
+SAMPLED_ROWS = 256
 # More terms reach rounding, for any data.
 MOST_TERMS = 64
 
@@ -120,16 +123,31 @@ def relative_error(data: Distribution, points: Array) -> float:
     return float(np.exp(_log_error(np.log(points), data.values, data.kernel())[0]))
 
 
+def pair_error(direct: Direct, rows: Array) -> float:
+    """``sum |error| / sum kernel`` over all pairs of dense rows and all features (eq. 7)."""
+    remainders = np.abs(direct.remainders(rows))
+    total = chi2_matrix(rows, rows).sum()
+    return float(chi2_matrix(rows, rows, factors=(remainders, remainders)).sum() / total) if total > 0 else 0.0
+
+
 def direct_map(rows: Rows, n_terms: int | None, tol: float, *, refine: bool = True) -> Direct:
     """The expansion for these rows: with ``n_terms``, or as few as meet the relative error ``tol``."""
     data = Distribution.of(rows, by_column=refine)
     choose = refined_points if refine else greedy_points
-    if n_terms is None:
-        n_terms = 1
-        while n_terms < MOST_TERMS and relative_error(data, choose(data, n_terms)) > tol:
-            n_terms += 1
-    points = np.sort(choose(data, n_terms))[::-1]
-    return Direct(np.ascontiguousarray(points[:, None] * data.scales))
+
+    def with_terms(n_terms: int) -> Direct:
+        points = np.sort(choose(data, n_terms))[::-1]
+        return Direct(np.ascontiguousarray(points[:, None] * data.scales))
+
+    if n_terms is not None:
+        return with_terms(n_terms)
+    step = -(-rows.n_rows // SAMPLED_ROWS)
+    sample = rows.take(np.arange(0, rows.n_rows, step)).to_dense()
+    return next(
+        found
+        for n_terms in range(1, MOST_TERMS + 1)
+        if pair_error(found := with_terms(n_terms), sample) <= tol or n_terms == MOST_TERMS
+    )
 
 
 def best_interval(rows: Rows, kernel: str, n_terms: int) -> float:
