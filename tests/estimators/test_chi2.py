@@ -315,7 +315,6 @@ def test_the_likelihood_at_other_weights_and_noise():
         model.log_marginal_likelihood("hik")
 
 
-@pytest.mark.xfail(reason="an operator of sorted columns takes it for histogram intersection", strict=True)
 def test_the_likelihood_of_another_model_with_this_kernel_is_refused():
     with pytest.raises(ValueError, match="kind"):
         HistogramGPClassifier().fit(X, Y).log_marginal_likelihood("chi2")
@@ -393,7 +392,6 @@ def test_questions_what_to_label_next(strategy):
         np.testing.assert_array_equal(np.sort(chosen), np.sort(np.argsort(-variances)[:5]))
 
 
-@pytest.mark.xfail(reason="large pools are predicted from tables, which this kernel does not have", strict=True)
 def test_questions_to_a_large_pool(monkeypatch):
     monkeypatch.setattr(pool, "MANY", 10)
     A = histograms(300, D, seed=4)

@@ -319,7 +319,6 @@ def test_random_damage(name, contents, path):
             continue
 
 
-@pytest.mark.xfail(reason="histogp.load looks the class up before it knows that it is a text", strict=True)
 @pytest.mark.parametrize("value", [[], {}])
 def test_a_class_that_is_no_text(value, contents, path):
     refused(forge(contents["texts"], path, lambda d, _: d.update({"class": value})), path, "does not know")

@@ -155,7 +155,7 @@ def test_another_kernel_on_the_same_rows(weights):
     other = some_points(2, D, seed=8)
     Z = features(X, other, weights)
     close(operator.with_kernel(resolve(Chi2(2, weights=weights, points=other), D)).matrix(), Z @ Z.T)
-    with pytest.raises(ValueError, match=r"cannot take one of another kind: fit another model\.$"):
+    with pytest.raises(ValueError, match=r"cannot take one of another kind: fit another\.$"):
         operator.with_kernel(resolve(HistogramIntersection(), D))
 
 

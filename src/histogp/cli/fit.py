@@ -104,8 +104,7 @@ def run(options: argparse.Namespace) -> None:
     if options.stream:
         stream.run(options)
         return
-    if options.resume or options.pca is not None:
-        raise DataError("--resume and --pca are for --stream.")
+    stream.refuse_options(options)
     model = _one_class(options) if options.one_class else _supervised(options)
     if options.predict_only and options.prediction != "quantized" and options.kernel != "chi2":
         raise DataError("--predict-only needs --prediction quantized: exact prediction reads the training rows.")

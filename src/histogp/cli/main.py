@@ -44,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except KeyboardInterrupt:
-        print("histogp: interrupted; nothing was written.", file=sys.stderr)
+        kept = "; --resume goes on from the last checkpoint" if getattr(options, "stream", False) else ""
+        print(f"histogp: interrupted; nothing was written{kept}.", file=sys.stderr)
         return INTERRUPTED
     except (ValueError, OSError, MemoryError) as error:
         print(f"histogp: {_sentence(error)}", file=sys.stderr)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -44,6 +43,10 @@ OTHERS = {
     "prediction": "exact",
     "n_bins": 100,
 }
+# Those that mean something only with --stream.
+OWN = {"resume": False, "pca": None, "alpha": "loo", "checkpoint_seconds": CHECKPOINT_SECONDS}
+COMPONENTS = 3
+_THREADS = ("feature_map__n_jobs",)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +60,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--resume", action="store_true", help="with --stream, go on where an interrupted command has stopped"
     )
     parser.add_argument(
-        "--components", type=int, default=3, help="with --kernel chi2, features for each feature; default: 3"
+        "--components",
+        type=int,
+        default=COMPONENTS,
+        help=f"with --kernel chi2, features for each feature; default: {COMPONENTS}",
     )
     parser.add_argument(
         "--checkpoint-seconds",
@@ -81,7 +87,7 @@ def run(options: argparse.Namespace) -> None:
         replaceable(path)
     files = Files.matching(options.data, options.label, options.ignore)
     _keep_input(output, files)
-    identity = [f"{path.name} {os.path.getsize(path)}" for path in files.paths]
+    identity = [f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files.paths]
     identity.append(f"label {options.label!r}, without {options.ignore!r}")
     model = _begin(options)
     if options.resume and checkpoint.exists():
@@ -139,9 +145,14 @@ def _restored(checkpoint: Path, identity: list[str], like_this: Any) -> Any:
     document, _ = container.read(checkpoint)
     if model_file.progress_of(document) != identity:
         raise DataError(f"{checkpoint} is of other files or columns than these; without --resume it begins anew.")
-    if type(model) is not type(like_this) or repr(model) != repr(like_this):
+    if type(model) is not type(like_this) or _settings(model) != _settings(like_this):
         raise DataError(f"{checkpoint} was begun with other options; without --resume it begins anew.")
     return model
+
+
+def _settings(model: Any) -> dict[str, Any]:
+    """The parameters on which results depend."""
+    return {name: value for name, value in model.get_params().items() if name not in ("feature_map", *_THREADS)}
 
 
 def _seen(model: Any) -> int:
@@ -183,6 +194,15 @@ def _refuse_others(options: argparse.Namespace) -> None:
     for name, unset in OTHERS.items():
         if getattr(options, name) != unset:
             raise DataError(f"--{name.replace('_', '-')} is not for --stream.")
+
+
+def refuse_options(options: argparse.Namespace) -> None:
+    """Refuse what has no meaning without --stream, or without --kernel chi2."""
+    for name, unset in OWN.items():
+        if getattr(options, name) != unset:
+            raise DataError(f"--{name.replace('_', '-')} is for --stream.")
+    if options.kernel != "chi2" and options.components != COMPONENTS:
+        raise DataError("--components is for --kernel chi2.")
 
 
 def _alpha(text: str) -> Any:

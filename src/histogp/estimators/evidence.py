@@ -82,7 +82,10 @@ class EvidenceMixin:
         for name, value, lowest in (("noise", noise, 0), ("max_error", max_error, 0), ("n_probes", n_probes, 1)):
             if value is not None and not (isinstance(value, Real) and lowest < value < np.inf):
                 raise ValueError(f"{name} must be a number above {lowest}; got {value!r}.")
-        resolved = None if kernel is None else resolve(as_kernel(kernel), self.n_features_in_)
+        resolved = None
+        if kernel is not None:
+            adapted = as_kernel(kernel)._adapt(posterior.operator.training_rows())
+            resolved = resolve(adapted, self.n_features_in_)
         found = posterior.log_likelihood(
             resolved,
             1.0 if noise is None else float(noise) / self.noise_,

@@ -53,7 +53,7 @@ def load(path: Any) -> Any:
     """
     document, arrays = container.read(path)
     try:
-        if document.get("class") in STREAMING:
+        if document.get("class") in list(STREAMING):
             return streaming_file.restore(document, arrays, STREAMING)
         return restore(document, arrays, CLASSES)
     except ModelFileError as error:

@@ -18,7 +18,7 @@ class Kernel(BaseEstimator):
     groups: Any
 
     def _adapt(self, X: Any) -> Kernel:
-        """The kernel with what it takes from the training data, if anything."""
+        """The kernel with what it takes from training data, an array, CSR or `Rows`, if anything."""
         return self
 
     def _resolve(self, n_features: int) -> Any:

@@ -71,7 +71,8 @@ class Chi2(Kernel):
         check_components(self.n_components, self.tol)
         n_terms = None if self.n_components == "auto" else int(self.n_components)
         adapted = clone(self)
-        adapted.points = direct_map(Rows.from_array(X), n_terms, self.tol).points
+        rows = X if isinstance(X, Rows) else Rows.from_array(X)
+        adapted.points = direct_map(rows, n_terms, self.tol).points
         return adapted
 
     def _resolve(self, n_features: int) -> ResolvedChi2:

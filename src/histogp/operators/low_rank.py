@@ -150,7 +150,7 @@ class LowRankOperator(KernelOperator):
 
     def with_kernel(self, kernel: ResolvedKernel) -> LowRankOperator:
         if not isinstance(kernel, ResolvedChi2):
-            raise ValueError("A model with the chi-squared kernel cannot take one of another kind: fit another model.")
+            raise ValueError("A model with the chi-squared kernel cannot take one of another kind: fit another.")
         if kernel.additive is None:
             kernel = ResolvedChi2(None, {}, kernel.weights, self.kernel.additive)
         return LowRankOperator(self.rows, kernel, self.n_threads)

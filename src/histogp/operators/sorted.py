@@ -12,7 +12,7 @@ import numpy as np
 from histogp import threads
 from histogp._numba import product, quantized
 from histogp.intersection import intersections
-from histogp.kernels import ResolvedKernel
+from histogp.kernels import ResolvedChi2, ResolvedKernel
 from histogp.operators.base import Grid, KernelOperator, Precision
 from histogp.operators.grid import last_of_each_column
 from histogp.operators.levels import Levels
@@ -189,6 +189,10 @@ class SortedOperator(KernelOperator):
         return self.data
 
     def with_kernel(self, kernel: ResolvedKernel) -> SortedOperator:
+        if isinstance(kernel, ResolvedChi2):
+            raise ValueError(
+                "A histogram intersection kernel cannot give way to one of another kind: fit another model."
+            )
         return SortedOperator(self.data, kernel, self.n_threads, self._levels)
 
     def gradient(self, left: Array, right: Array, sums: Array | None = None) -> dict[str, Array]:
