@@ -102,7 +102,7 @@ def test_svc_accepts_the_kernel():
         (HistogramIntersection(weights=[1, -1, 1]), "weights must not be negative; got -1"),
         (HistogramIntersection(weights=[1, np.nan, 1]), "weights must be one finite number"),
         (Chi2(weights=[1, -1, 1]), "weights must not be negative; got -1"),
-        (Chi2(0), 'n_components must be a whole number above 0 or "auto"; got 0'),
+        (Chi2(0), 'n_components must be a whole number from 1 to 1000 or "auto"; got 0'),
         (Chi2(2.5), "n_components must be a whole number"),
         (Chi2(tol=0), "tol must be a number above 0; got 0"),
         (Chi2(2, points=np.ones((2, 4))), r"points must be 2 x 3 positive numbers.*shape \(2, 4\)"),

@@ -8,6 +8,7 @@ import histogp
 # From the bottom to the top; a module may import from its own layer and from those before it.
 LAYERS = [
     ["_numba", "threads"],
+    ["blas"],
     ["atomic", "storage"],
     ["container", "sources"],
     ["primal"],

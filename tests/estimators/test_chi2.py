@@ -186,12 +186,13 @@ def test_as_many_components_as_meet_the_tolerance():
     assert n_components == sorted(set(n_components))
 
 
-def test_a_fitted_kernel_keeps_its_points_and_the_given_one_none():
+def test_a_fitted_kernel_keeps_its_points_and_the_given_one_none(monkeypatch):
     kernel = Chi2(4, weights=2.0)
     model = HistogramGPClassifier(kernel).fit(X, Y)
     assert kernel.points is None
     assert model.kernel is kernel
     assert model.kernel_.points.shape == (4, D)
+    monkeypatch.setattr("histogp.estimators.learning.FEW_TO_ADAPT", N)
     points = model.kernel_.points.copy()
     model.partial_fit(TEST, Y[: len(TEST)]).forget([0, 1])
     np.testing.assert_array_equal(model.kernel_.points, points)
@@ -480,3 +481,33 @@ def expected_to_fail(estimator):
 )
 def test_common_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("noise", [1e-4, 1e-8, 1e-12])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_mean_keeps_its_digits_with_little_noise(noise, tmp_path):
+    model = HistogramGPRegressor("chi2", noise=noise).fit(X, np.sin(4 * X[:, 0]))
+    Z, Z_test = (features(A, model.kernel_.points) for A in (X, TEST))
+    weights = np.linalg.solve(noise * np.eye(15) + Z.T @ Z, Z.T @ np.sin(4 * X[:, 0]))
+    np.testing.assert_allclose(model.predict(TEST), Z_test @ weights, rtol=1e-6, atol=1e-9)
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(histogp.load(tmp_path / "m").predict(TEST), model.predict(TEST))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(TEST), model.predict(TEST))
+
+
+def test_probabilities_with_more_features_than_rows_and_many_rows(monkeypatch):
+    wide = np.random.default_rng(0).random((330, 120))
+    labels = wide[:, 0] > wide[:, 1]
+    exact = HistogramGPClassifier("chi2", random_state=0).fit(wide, labels).predict_proba(wide[:9])
+    monkeypatch.setattr("histogp.solvers.cholesky.SMALL_N", 100)
+    monkeypatch.setattr("histogp.solvers.system.is_small", lambda *sizes: False)
+    monkeypatch.setattr("histogp.posterior.probability.is_small", lambda *sizes: False)
+    found = HistogramGPClassifier("chi2", random_state=0, tol=1e-8).fit(wide, labels).predict_proba(wide[:9])
+    np.testing.assert_allclose(found, exact, atol=0.02)
+
+
+def test_points_are_chosen_again_while_examples_are_few():
+    model = HistogramGPClassifier("chi2").partial_fit(X[:2], Y[:2]).partial_fit(X[2:], Y[2:])
+    whole = HistogramGPClassifier("chi2").fit(X, Y)
+    np.testing.assert_array_equal(model.kernel_.points, whole.kernel_.points)
+    np.testing.assert_allclose(model.decision_function(TEST), whole.decision_function(TEST), atol=1e-9)

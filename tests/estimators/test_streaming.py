@@ -657,3 +657,17 @@ def test_features_that_need_too_much_memory_are_refused(monkeypatch):
     monkeypatch.setattr("histogp.estimators.streaming.base.MOST_BYTES", 8 * 18**2 - 1)
     with pytest.raises(ValueError, match="statistics of 18 features would take"):
         StreamingRidge(MAP).fit(X, y)
+
+
+def test_data_frames_as_features_and_parameters_that_change_after_fit():
+    model = StreamingRidgeClassifier(clone(MAP).set_output(transform="pandas"), alpha=1e-3).fit(X, LABELS)
+    expected = StreamingRidgeClassifier(MAP, alpha=1e-3).fit(X, LABELS).decision_function(X)
+    np.testing.assert_allclose(model.decision_function(X), expected)
+    for changed in ({"alpha": -1.0}, {"alpha": "best"}, {"pca_components": 0}):
+        with pytest.raises(ValueError, match=next(iter(changed))):
+            StreamingRidgeClassifier(alpha=1.0).fit(X, LABELS).set_params(**changed).predict(X)
+
+
+def test_means_that_leave_few_digits_are_told():
+    with pytest.warns(UserWarning, match="subtract their means"):
+        StreamingRidge(alpha=1.0).fit(X + 1e6, y).predict(X)

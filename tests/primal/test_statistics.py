@@ -123,10 +123,10 @@ def test_unequal_shapes_are_refused():
         StreamingStatistics.of(Z, Y) + 1
     for given in (Z, sparse.csr_array(FEW)):
         for targets in (Y[:20], np.vstack([Y, Y]), np.vstack([Y, Y]).ravel()):
-            with pytest.raises(ValueError, match=r"broadcast|mismatch|aligned"):
+            with pytest.raises(ValueError, match="one target and one weight"):
                 StreamingStatistics.of(given, targets)
         for weights in (WEIGHTS[:20], np.append(WEIGHTS, 1)):
-            with pytest.raises(ValueError, match=r"broadcast|mismatch|inconsistent|aligned"):
+            with pytest.raises(ValueError, match="one target and one weight"):
                 StreamingStatistics.of(given, Y, weights)
 
 

@@ -241,6 +241,9 @@ REFUSED = {
 }
 
 
+WITHOUT_COLUMNS = list(REFUSED)[list(REFUSED).index("rows without labels") :]
+
+
 def write_text(path, text):
     path.write_text(text)
     return path
@@ -250,7 +253,7 @@ def write_text(path, text):
 def test_what_has_no_rows_is_refused_by_a_sentence(what, tmp_path):
     data, error, message = REFUSED[what]
     with pytest.raises(error, match=message) as caught:
-        list(read_chunks(data(tmp_path), label="y"))
+        list(read_chunks(data(tmp_path), label=None if what in WITHOUT_COLUMNS else "y"))
     assert str(caught.value).endswith(".")
     assert "\n" not in str(caught.value)
 
@@ -259,3 +262,29 @@ def test_what_has_no_rows_is_refused_by_a_sentence(what, tmp_path):
 def test_the_size_of_a_piece_is_a_whole_number_above_0(chunk_bytes):
     with pytest.raises(ValueError, match="chunk_bytes must be"):
         list(read_chunks((X, Y), chunk_bytes=chunk_bytes))
+
+
+def test_batches_files_and_frames_with_a_label(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(TABLE, path)
+    frame = TABLE.to_pandas()
+    for data in (
+        TABLE.to_batches(),
+        iter(TABLE.to_batches()),
+        pq.ParquetFile(path),
+        pq.ParquetFile(path).iter_batches(),
+        pyarrow.dataset.dataset(path).scanner(),
+        tmp_path.glob("*.parquet"),
+        (path,),
+        frame,
+        pl.from_arrow(TABLE),
+    ):
+        pieces = [(np.asarray(rows), np.asarray(labels)) for rows, labels in read_chunks(data, label="y")]
+        np.testing.assert_array_equal(np.concatenate([rows for rows, _ in pieces]), X)
+        np.testing.assert_array_equal(np.concatenate([labels for _, labels in pieces]), Y)
+    with pytest.raises(ValueError, match="do not have"):
+        list(read_chunks(X, label="y"))
+    with pytest.raises(ValueError, match="no column 'z'"):
+        list(read_chunks(frame, label="z"))
+    with pytest.raises(ValueError, match="list of columns"):
+        read_chunks(frame, ignore="ab")

@@ -98,8 +98,11 @@ def run(options: argparse.Namespace) -> None:
     n_before = _seen(model)
     with progress(f"learning from {len(n_rows)} file{'s' * (len(n_rows) > 1)}", total) as advance:
         advance(n_before)
-        for X, y in _chunks(files, n_before, options.components):
-            model.partial_fit(X, _labels(y, model, options))
+        for where, X, y in _chunks(files, n_before, options.components):
+            try:
+                model.partial_fit(X, _labels(y, model, options))
+            except ValueError as error:
+                raise DataError(f"{where}: {error}") from None
             advance(X.shape[0])
             if perf_counter() - saved >= options.checkpoint_seconds:
                 model_file.save(model, checkpoint, identity)
@@ -159,20 +162,25 @@ def _seen(model: Any) -> int:
     return getattr(model, "n_samples_seen_", 0)
 
 
-def _chunks(files: Files, n_skipped: int, n_components: int) -> Iterator[tuple[Any, Any]]:
-    """All rows, in pieces that do not depend on where to begin, without the first ``n_skipped`` of them."""
+def _chunks(files: Files, n_skipped: int, n_components: int) -> Iterator[tuple[str, Any, Any]]:
+    """All rows, in pieces that do not depend on where to begin, without the first ``n_skipped`` of them.
+
+    Each with a name for where it is.
+    """
     position = 0
     for source in files:
         if source.n_rows is not None and position + source.n_rows <= n_skipped:
             position += source.n_rows
             continue
+        first = position
         for chunk in source.chunks(max(1, CHUNK_BYTES // max(1, 8 * n_components * (source.n_features or 1)))):
             begin = max(0, n_skipped - position)
+            where = f"{source.path}, rows from {position + begin - first + 1:,} on"
             position += chunk.X.shape[0]
             if position > n_skipped:
                 if chunk.labels is None:
                     raise DataError(f"{source.path} has no labels of its own: name their column with --label.")
-                yield chunk.X[begin:], chunk.labels[begin:]
+                yield where, chunk.X[begin:], chunk.labels[begin:]
 
 
 def _labels(labels: Any, model: Any, options: argparse.Namespace) -> Any:
@@ -194,6 +202,8 @@ def _refuse_others(options: argparse.Namespace) -> None:
     for name, unset in OTHERS.items():
         if getattr(options, name) != unset:
             raise DataError(f"--{name.replace('_', '-')} is not for --stream.")
+    if not 0 <= options.checkpoint_seconds < float("inf"):
+        raise DataError("--checkpoint-seconds must be a number from 0 on.")
 
 
 def refuse_options(options: argparse.Namespace) -> None:

@@ -16,7 +16,7 @@ from histogp._numba.jit import announce_compilation
 from histogp.estimators.validation import number_of_threads, validate_features
 from histogp.maps.additive import STATES, AdditiveMap, Chebyshev, Direct, Root, Sampled, from_arrays, sampled, to_arrays
 from histogp.maps.expand import chi2_matrix, expand
-from histogp.maps.points import best_interval, direct_map, geometric_mean
+from histogp.maps.points import best_interval, direct_map, geometric_mean, typical_rows
 from histogp.storage import Array, Rows
 
 # Those of scikit-learn's AdditiveChi2Sampler, by the number of terms.
@@ -160,7 +160,7 @@ class AdditiveChi2Map(_AdditiveMap):
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "method": [StrOptions({"direct", "vz", "chebyshev"})],
-        "n_components": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "n_components": [StrOptions({"auto"}), Interval(Integral, 1, 1000, closed="both")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "points": [StrOptions({"refined", "greedy"})],
         "sample_interval": [None, Interval(Real, 0, None, closed="neither")],
@@ -188,7 +188,7 @@ class AdditiveChi2Map(_AdditiveMap):
         n_terms = None if self.n_components == "auto" else int(self.n_components)
         if n_terms is None and self.method != "direct":
             raise ValueError(f'n_components="auto" needs method="direct"; with {self.method!r} give a number.')
-        rows = Rows.from_array(X)
+        rows = typical_rows(X)
         if n_terms is None or self.method == "direct":
             return direct_map(rows, n_terms, self.tol, refine=self.points == "refined")
         if self.method == "vz":
@@ -242,7 +242,7 @@ class HomogeneousMap(_AdditiveMap):
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "kernel": [StrOptions({"intersection", "jensen-shannon", "hellinger"})],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [Interval(Integral, 1, 1000, closed="both")],
         "sample_interval": [None, Interval(Real, 0, None, closed="neither")],
         "n_jobs": [None, Integral],
     }
@@ -264,7 +264,7 @@ class HomogeneousMap(_AdditiveMap):
         if self.kernel == "hellinger":
             return Root()
         n_terms = int(self.n_components)
-        interval = interval_for(self.kernel, n_terms, self.sample_interval, Rows.from_array(X))
+        interval = interval_for(self.kernel, n_terms, self.sample_interval, typical_rows(X))
         return sampled(self.kernel, n_terms, interval)
 
 

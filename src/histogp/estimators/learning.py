@@ -30,6 +30,9 @@ from histogp.storage import Array, Rows
 
 Attributes = dict[str, Any]
 
+# Up to here a kernel that adapts to the data does so again when more come.
+FEW_TO_ADAPT = 512
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -201,7 +204,10 @@ class LearningMixin(CallbackSupportMixin):
         before: Posterior = self._posterior
         n_changed, n_searched = self._since_search
         n_changed += n_changes
-        tuned = Tuned(self.kernel_, self.noise_, operator, problem.noise)
+        kernel = self._adapted_again(operator, before.operator.n_rows)
+        if kernel is not self.kernel_:
+            operator, rows = operator.with_kernel(resolve(kernel, operator.n_columns)), None
+        tuned = Tuned(kernel, self.noise_, operator, problem.noise)
         rng = np.random.default_rng(before.seed)
         if search_is_due(self.optimize, n_changed, n_searched):
             tuned = self._search_again(tuned, problem, rng)
@@ -225,6 +231,13 @@ class LearningMixin(CallbackSupportMixin):
             self._since_search = (n_changed, n_searched)
             if hasattr(self, "log_marginal_likelihood_"):  # of other examples
                 self.log_marginal_likelihood_ = self.log_marginal_likelihood_error_ = np.nan
+
+    def _adapted_again(self, operator: KernelOperator, n_before: int) -> Kernel:
+        """The kernel, with what it takes from the examples taken again as long as they were few."""
+        given = as_kernel(self.kernel)
+        if not given._adapts or n_before >= FEW_TO_ADAPT or operator.n_rows <= n_before:
+            return self.kernel_
+        return clone(self.kernel_).set_params(points=None)._adapt(operator.training_rows())
 
     def _search_again(self, given: Tuned, problem: Problem, rng: np.random.Generator) -> Tuned:
         """Search for hyperparameters from those that were found before."""

@@ -242,6 +242,8 @@ def _read_training(
             for side in ("positive", "negative")
         )
         noise = Noise(noise.sample, targets.argmax(axis=1), positive, negative)
+    if tables.get("feature-weights", (None, alpha))[1].shape[1] != n_problems:
+        raise ModelFileError("its weights are not those of its problems.")
     operator = restore_operator(data, kernel, number_of_threads(estimator.n_jobs))
     return Posterior(operator, noise, alpha, targets, float(estimator.residual_.max()), seed, tables)
 
@@ -255,7 +257,9 @@ def _feature_arrays(estimator: Any) -> dict[str, Any]:
     if operator.rank > MOST_RANK:
         raise ValueError(f"A model of {operator.rank:,} features needs its training examples: save them too.")
     factor = PrimalFactor.of(operator, posterior.variances.shared)
-    return {"features.weights": operator.project(posterior.alpha), "features.factor": factor.factor}
+    weights = posterior.tables().get("feature-weights", (None, None))[1]
+    weights = operator.project(posterior.alpha) if weights is None else weights
+    return {"features.weights": weights, "features.factor": factor.factor}
 
 
 def _read_features(

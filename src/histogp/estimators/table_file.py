@@ -8,7 +8,7 @@ import numpy as np
 
 from histogp.container import ModelFileError
 from histogp.estimators.encoding import Reader, Writer, integer
-from histogp.kernels import ResolvedKernel
+from histogp.kernels import ResolvedChi2, ResolvedKernel
 from histogp.operators.nodes import LowerTable, NodeLayout
 from histogp.posterior.calibrated import Calibrated
 from histogp.posterior.fit import Tables
@@ -24,7 +24,7 @@ def pack(tables: Tables, writer: Writer, include_training: bool) -> dict[str, An
     return {
         name: _PACK[name](_Prefixed(name, writer), version, value)
         for name, (version, value) in tables.items()
-        if include_training or name != "spectrum"
+        if include_training or name not in ("spectrum", "feature-weights")
     }
 
 
@@ -141,12 +141,24 @@ def _unpack_temperature(source: _Source, document: Any) -> tuple[Any, Any]:
     return None, float(source.get("value", np.float64, (1,), lowest=0)[0])
 
 
+def _pack_weights(out: _Prefixed, version: None, weights: Any) -> Any:
+    out.put(values=weights)
+    return {}
+
+
+def _unpack_weights(source: _Source, document: Any) -> tuple[Any, Any]:
+    if not isinstance(source.kernel, ResolvedChi2) or source.kernel.additive is None:
+        raise ModelFileError("its weights are not those of its kernel.")
+    return None, source.get("values", np.float64, (source.kernel.additive.n_terms * source.n_features, None))
+
+
 _PACK: dict[str, Any] = {
     "coarse-quantized": _pack_coarse,
     "sampled": _pack_samples,
     "calibrated": _pack_calibrated,
     "spectrum": _pack_spectrum,
     "temperature": _pack_temperature,
+    "feature-weights": _pack_weights,
 }
 _UNPACK: dict[str, Any] = {
     "coarse-quantized": _unpack_coarse,
@@ -154,4 +166,5 @@ _UNPACK: dict[str, Any] = {
     "calibrated": _unpack_calibrated,
     "spectrum": _unpack_spectrum,
     "temperature": _unpack_temperature,
+    "feature-weights": _unpack_weights,
 }

@@ -17,6 +17,9 @@ class Kernel(BaseEstimator):
     weights: Any
     groups: Any
 
+    _adapts = False
+    """Whether it takes something from training data."""
+
     def _adapt(self, X: Any) -> Kernel:
         """The kernel with what it takes from training data, an array, CSR or `Rows`, if anything."""
         return self

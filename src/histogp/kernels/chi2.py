@@ -14,8 +14,11 @@ from histogp.kernels.base import Kernel, check_non_negative, resolve, resolved_w
 from histogp.kernels.intersection import ResolvedKernel
 from histogp.maps.additive import Direct
 from histogp.maps.expand import chi2_matrix
-from histogp.maps.points import direct_map
-from histogp.storage import Array, Rows
+from histogp.maps.points import direct_map, typical_rows
+from histogp.storage import Array
+
+# Terms for each dimension; a fraction of that reaches rounding.
+MOST = 1000
 
 
 class Chi2(Kernel):
@@ -38,8 +41,8 @@ class Chi2(Kernel):
     groups : array-like of shape (n_features,) or None, default=None
         As those of `HistogramIntersection`.
     points : array-like of shape (n_components, n_features) or None, default=None
-        Values at which the approximation is exact; None has an estimator choose them for its training data. It
-        keeps them when it learns further.
+        Values at which the approximation is exact; None has an estimator choose them for its training data, again
+        when it learns further as long as it has fewer than 512 examples.
 
     Examples
     --------
@@ -65,14 +68,17 @@ class Chi2(Kernel):
             raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}; they must be as many.")
         return chi2_matrix(X, Y, weights=resolve(self, X.shape[1]).weights)
 
+    @property
+    def _adapts(self) -> bool:  # type: ignore[override]
+        return self.points is None
+
     def _adapt(self, X: Any) -> Chi2:
-        if self.points is not None:
+        if not self._adapts:
             return self
         check_components(self.n_components, self.tol)
         n_terms = None if self.n_components == "auto" else int(self.n_components)
         adapted = clone(self)
-        rows = X if isinstance(X, Rows) else Rows.from_array(X)
-        adapted.points = direct_map(rows, n_terms, self.tol).points
+        adapted.points = direct_map(typical_rows(X), n_terms, self.tol).points
         return adapted
 
     def _resolve(self, n_features: int) -> ResolvedChi2:
@@ -92,8 +98,8 @@ class Chi2(Kernel):
 
 def check_components(n_components: Any, tol: Any) -> None:
     """Refuse what is neither a number of terms nor "auto", or no tolerance."""
-    if n_components != "auto" and not (isinstance(n_components, Integral) and int(n_components) >= 1):
-        raise ValueError(f'n_components must be a whole number above 0 or "auto"; got {n_components!r}.')
+    if n_components != "auto" and not (isinstance(n_components, Integral) and 1 <= int(n_components) <= MOST):
+        raise ValueError(f'n_components must be a whole number from 1 to {MOST} or "auto"; got {n_components!r}.')
     if not (isinstance(tol, Real) and 0 < float(tol) < np.inf):
         raise ValueError(f"tol must be a number above 0; got {tol!r}.")
 

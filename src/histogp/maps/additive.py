@@ -44,8 +44,9 @@ class Direct:
         return Direct(self.points[:, column_of])
 
     def fill(self, values: Array, out: Array) -> None:
-        points = np.ascontiguousarray(self.points, values.dtype)
-        roots = np.ascontiguousarray(2 * np.sqrt(self.points), values.dtype)
+        # A point that the precision of the values cannot hold would make zeros of zeros by zeros.
+        given = np.maximum(self.points, 4 * np.finfo(values.dtype).tiny)
+        points, roots = (np.ascontiguousarray(array, values.dtype) for array in (given, 2 * np.sqrt(given)))
         chi2.expand_direct(values, points, roots, 0, len(values), out)
 
     def remainders(self, values: Array) -> Array:

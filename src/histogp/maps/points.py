@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy import optimize
+from scipy import optimize, sparse
 
 from histogp.maps.additive import SIGNATURES, Direct, sampled
 from histogp.maps.expand import chi2_matrix
@@ -41,7 +42,6 @@ class Distribution:
         A column's scale is ``sum x^1.5 / sum x^0.5``: where its values matter most to the kernel. Empty columns have
         that of the others.
         """
-        rows = _thinned(rows)
         if len(rows.values) == 0:
             return cls(np.ones(1), np.ones(1), np.ones(rows.n_columns))
         scales = np.ones(rows.n_columns)
@@ -68,10 +68,13 @@ class Distribution:
         return weights / weights.sum()
 
 
-def _thinned(rows: Rows) -> Rows:
-    """Evenly spaced rows, at least as many as have `MOST_VALUES` values."""
-    step = max(1, len(rows.values) // MOST_VALUES)
-    return rows if step == 1 else rows.take(np.arange(0, rows.n_rows, step))
+def typical_rows(X: Any) -> Rows:
+    """Evenly spaced rows of an array, CSR or `Rows`, about as many as have `MOST_VALUES` values."""
+    if isinstance(X, Rows):
+        step = max(1, len(X.values) // MOST_VALUES)
+        return X if step == 1 else X.take(np.arange(0, X.n_rows, step))
+    size = X.nnz if sparse.issparse(X) else X.size
+    return Rows.from_array(X[:: max(1, size // MOST_VALUES)])
 
 
 def greedy_points(data: Distribution, n_terms: int) -> Array:
@@ -168,5 +171,4 @@ def best_interval(rows: Rows, kernel: str, n_terms: int) -> float:
 
 def geometric_mean(rows: Rows) -> float:
     """Of the non-zero values; one if there are none."""
-    rows = _thinned(rows)
     return float(np.exp(np.log(rows.values).mean())) if len(rows.values) else 1.0

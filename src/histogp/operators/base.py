@@ -216,6 +216,10 @@ class KernelOperator(ABC):
         """``Phi @ weights``: (rank, M) to (N, M)."""
         raise NotImplementedError
 
+    def predictor(self, weights: Array) -> Table:
+        """``x -> phi(x)^T weights``; weights (rank, M)."""
+        raise NotImplementedError
+
     def by_column(self, by_feature: Array) -> Array:
         """Sums over the features of each dimension, (rank, ...) to (D, ...)."""
         raise NotImplementedError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,8 +16,9 @@ from histogp.storage import Array, Rows, SortedColumns
 
 # Numbers in a block of features, or of kernel values.
 BLOCK = 2**22
-# More features than that are kept sparse.
+# More features than that are kept sparse, and those of data with a smaller part of non-zeros.
 MOST_DENSE = 2**15
+SPARSE = 0.05
 _DTYPES = {"single": np.float32, "double": np.float64}
 
 
@@ -28,6 +29,7 @@ class Features:
     kernel: ResolvedChi2
     n_columns: int
     n_threads: int
+    is_sparse: bool = False
 
     @property
     def rank(self) -> int:
@@ -44,7 +46,7 @@ class Features:
         return Z.multiply(roots).tocsr() if sparse.issparse(Z) else np.multiply(Z, roots, out=Z)
 
     def _matrix(self, rows: Rows) -> Any:
-        if self.rank > MOST_DENSE:
+        if self.is_sparse:
             entries = (rows.values, rows.column_of.astype(np.int64), rows.indptr)
             return sparse.csr_array(entries, shape=(rows.n_rows, rows.n_columns))
         return rows.to_dense(self.n_threads)
@@ -75,7 +77,10 @@ class LowRankOperator(KernelOperator):
         self.rows = rows
         self.kernel: ResolvedChi2 = kernel
         self.n_threads = n_threads
-        self._features = Features(kernel, rows.n_columns, n_threads)
+        n_values = rows.n_rows * rows.n_columns
+        few = len(rows.values) < SPARSE * n_values
+        n_features = kernel.additive.n_terms * rows.n_columns
+        self._features = Features(kernel, rows.n_columns, n_threads, few or n_features > MOST_DENSE)
         largest = rows.values.max(initial=0.0) * (1.0 if kernel.weights is None else kernel.weights.max(initial=0.0))
         self.scale = 2.0 ** np.clip(np.ceil(np.log2(largest)), -1000, 1000) if largest > 0 else 1.0
 
@@ -189,7 +194,6 @@ class LowRankOperator(KernelOperator):
         return self.predictor(self.project(alpha))
 
     def predictor(self, weights: Array) -> LowRankTable:
-        """``x -> phi(x)^T weights``; weights (rank, M)."""
         return LowRankTable(self._features, weights)
 
     def split(self, n_parts: int) -> Sequence[KernelOperator]:
@@ -225,7 +229,7 @@ class LowRankTable:
     weights: Array
 
     def evaluate(self, rows: Rows, n_threads: int = 1) -> Array:
-        return _combine(Features(self.features.kernel, rows.n_columns, n_threads), rows, self.weights)
+        return _combine(replace(self.features, n_threads=n_threads), rows, self.weights)
 
 
 def _combine(features: Features, rows: Rows, weights: Array) -> Array:

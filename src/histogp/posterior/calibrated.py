@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from histogp.blas import single_threaded_blas
 from histogp.operators.base import KernelOperator, Layout
 from histogp.posterior.precise import NotConvergedWarning
-from histogp.solvers.blas import single_threaded_blas
 from histogp.solvers.cg import solve_cg
 from histogp.solvers.noise import Noise
 from histogp.solvers.options import SolverOptions

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import softmax
 
+from histogp.blas import single_threaded_blas
 from histogp.operators.base import KernelOperator, Table
 from histogp.posterior.calibrated import FEWEST
 from histogp.posterior.likelihood import exact_likelihood
 from histogp.posterior.variance import VarianceOptions, Variances
-from histogp.solvers.blas import single_threaded_blas
 from histogp.solvers.noise import Noise
 from histogp.solvers.options import SolverOptions
 from histogp.solvers.system import solve

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from histogp.kernels import ResolvedKernel
-from histogp.operators.base import Grid, KernelOperator
+from histogp.operators.base import Grid, KernelOperator, Table
 from histogp.posterior.calibrated import FEWEST
 from histogp.posterior.dirichlet import Dirichlet
 from histogp.posterior.likelihood import BoundName, Likelihood, exact_likelihood
@@ -27,7 +27,7 @@ from histogp.storage import Array, Rows
 Tables = dict[str, tuple[Any, Any]]
 # Up to here kernel values are quicker than looking positions up.
 FEW_ROWS = 256
-KEPT = (*KEPT_VARIANCES, "temperature")
+KEPT = (*KEPT_VARIANCES, "temperature", "feature-weights")
 
 
 class Posterior:
@@ -74,6 +74,7 @@ class Posterior:
 
     def tables(self) -> Tables:
         """What was prepared so far and is worth keeping: versions and values by name."""
+        self._feature_weights()
         found = {name: self._prepared.present(name) for name in KEPT}
         wanted = {name: entry for name, entry in found.items() if entry is not None}
         if not self.variances.asked_for_calibrated:
@@ -82,13 +83,25 @@ class Posterior:
 
     def mean(self, rows: Rows, n_threads: int = 1) -> Array:
         """``k(x)^T alpha`` for each test row, (n, M)."""
-        if self.operator.n_rows <= FEW_ROWS:
+        if self.operator.n_rows <= FEW_ROWS and self.operator.rank is None:
             out = np.empty((rows.n_rows, self.alpha.shape[1]))
             for some, kernel in self.operator.cross(rows):
                 out[some] = kernel @ self.alpha
             return out
-        table = self._prepared.get("table", lambda: self.operator.table(self.alpha))
+        table = self._prepared.get("table", self._table)
         return table.evaluate(rows, n_threads)
+
+    def _table(self) -> Table:
+        weights = self._feature_weights()
+        return self.operator.table(self.alpha) if weights is None else self.operator.predictor(weights)
+
+    def _feature_weights(self) -> Array | None:
+        """The weights of features in the mean, if there are any: better than from alpha, where noise is tiny."""
+        system = self.system
+        if system is not None and system.primal:
+            return self._prepared.get("feature-weights", lambda: system.feature_weights(self.targets))
+        present = self._prepared.present("feature-weights")
+        return None if present is None else present[1]
 
     def quantized(self, grid: Grid) -> QuantizedMean:
         """The mean on a grid, tabulated when a grid is asked for that was not the last one."""

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import optimize
 
+from histogp.blas import single_threaded_blas
 from histogp.hyperparameters import Hyperparameter, Space
 from histogp.posterior.coordinates import Coordinates
 from histogp.posterior.likelihood import BoundName, Likelihood
@@ -18,7 +19,6 @@ from histogp.posterior.primal import Primal
 from histogp.posterior.priors import Priors
 from histogp.posterior.quasi_newton import Minimum, minimize
 from histogp.posterior.weights import search_weights
-from histogp.solvers.blas import single_threaded_blas
 from histogp.solvers.options import SolverOptions
 from histogp.solvers.primal import is_primal
 from histogp.storage import Array

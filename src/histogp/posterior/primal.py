@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
+from histogp.blas import suited_blas
 from histogp.hyperparameters import Space
 from histogp.posterior.likelihood import Derivatives, Likelihood
 from histogp.posterior.objectives import Data, Exact
 from histogp.primal.statistics import StreamingStatistics
-from histogp.solvers.blas import suited_blas
 from histogp.solvers.primal import factor_of, inverse_of, weighted_gram
 from histogp.storage import Array
 

@@ -18,6 +18,8 @@ from histogp.storage import Array
 
 # Examples that are left out, one at a time, where that is done exactly.
 MOST_EXAMPLES = 1000
+# Of systems without factors.
+ITERATIVE_TOL = 1e-4
 # Temperatures that make sense, as logarithms, for scores between -1 and 1.
 NEGLIGIBLE = 1e-9
 LOWEST, HIGHEST = np.log(1e-2), np.log(1e3)
@@ -35,12 +37,14 @@ def leave_one_out(
     operator, noise = variances.operator, variances.noise
     n, n_problems = targets.shape
     n_matrices = n_problems if noise.is_per_problem else 1
-    if is_primal(operator) or is_small(n, n_matrices) or n < FEWEST:
+    is_few = is_primal(operator) or is_small(n, n_matrices) or n < FEWEST
+    if is_few or operator.rank is not None:
         index = np.arange(n)
-        if n > MOST_EXAMPLES:
-            index = np.sort(np.random.default_rng(variances.seed).choice(n, MOST_EXAMPLES, replace=False))
-        keeps_factors = is_direct(operator, noise, solver)
-        system = variances.systems(solver if keeps_factors else replace(solver, solver="cholesky"))
+        most = MOST_EXAMPLES if is_few else FEWEST
+        if n > most:
+            index = np.sort(np.random.default_rng(variances.seed).choice(n, most, replace=False))
+        keeps_solver = is_direct(operator, noise, solver) or not is_few
+        system = variances.systems(solver if keeps_solver else replace(solver, solver="cholesky"))
         latent = 1 / _inverse_diagonals(system, index) - noise.diagonals()[index]
     else:
         calibrated = variances.calibrated(solver)
@@ -49,7 +53,7 @@ def leave_one_out(
 
 
 def _inverse_diagonals(system: System, index: Array) -> Array:
-    """``[A^-1]_ii`` for the rows ``index``, (n, M) or (n, 1), by dense factors."""
+    """``[A^-1]_ii`` for the rows ``index``, (n, M) or (n, 1)."""
     if system.primal:
         return np.stack([factor.inverse_diagonal(index) for factor in system.primal], axis=1)
     columns = np.arange(len(index))
@@ -57,7 +61,7 @@ def _inverse_diagonals(system: System, index: Array) -> Array:
     sides[index, columns] = 1.0
     out = np.empty((len(index), system.n_problems))
     for problem in range(system.n_problems):
-        solution = system.solve(sides, 0.0, problems=np.full(len(index), problem))
+        solution = system.solve(sides, 0.0 if system.factors else ITERATIVE_TOL, problems=np.full(len(index), problem))
         out[:, problem] = solution.values[index, columns]
     return out
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from histogp.blas import single_threaded_blas
 from histogp.operators.base import KernelOperator, Table
-from histogp.solvers.blas import single_threaded_blas
 from histogp.solvers.bounds import largest_eigenvalue_bound
 from histogp.storage import Array, Rows
 

@@ -13,8 +13,6 @@ from histogp.storage import Array
 
 # Penalties to choose from, in parts of the largest eigenvalue.
 PENALTIES = np.logspace(-10, 1, 45)
-# Eigenvalues below this part of the largest are rounding.
-ROUNDING = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,11 +20,13 @@ class Components:
     """Orthogonal directions of the centred features.
 
     means : (m,); vectors : (m, r); variances : (r,), descending, sums of squares along them
+    rounding : what is not known of a variance
     """
 
     means: Array
     vectors: Array
     variances: Array
+    rounding: float
 
     @classmethod
     def of(cls, statistics: StreamingStatistics, n_components: int | None = None) -> Components:
@@ -35,7 +35,7 @@ class Components:
         m = len(means)
         subset = None if n_components is None else [m - n_components, m - 1]
         variances, vectors = linalg.eigh(_centred(statistics.gram, statistics.sums, means), subset_by_index=subset)
-        return cls(means, vectors[:, ::-1], np.maximum(variances[::-1], 0.0))
+        return cls(means, vectors[:, ::-1], np.maximum(variances[::-1], 0.0), _rounding(statistics))
 
     def transform(self, Z: Any) -> Array:
         """The coordinates of features, (n, r)."""
@@ -102,23 +102,36 @@ class Ridge:
         weights = self.components.vectors @ (self.cross * self._shrinkage(alpha)[:, None])
         return weights, self.target_means - self.components.means @ weights
 
+    @property
+    def _alive(self) -> Array:
+        """Which directions have more variance than rounding."""
+        return self.components.variances > self.components.rounding
+
     def _shrinkage(self, alpha: float) -> Array:
         """``1 / (variance + alpha)``, zero for directions without any variance."""
         variances = self.components.variances
-        alive = variances > ROUNDING * variances.max(initial=0.0)
-        return np.divide(1.0, variances + alpha, where=alive, out=np.zeros_like(variances))
+        return np.divide(1.0, variances + alpha, where=self._alive, out=np.zeros_like(variances))
 
-    def explained(self, alpha: float) -> Array:
-        """``y^T H (H + alpha)^-1 y`` of the centred targets, (k,)."""
-        return np.sum(self.cross**2 * self._shrinkage(alpha)[:, None], axis=0)
+    def _left(self, alpha: float) -> tuple[Array, Array]:
+        """``1 / variance`` and ``alpha / (variance + alpha)``: the part that the penalty leaves, (r,) both.
+
+        Errors are sums of positive terms in these, where differences would be of nearly equal numbers.
+        """
+        variances = self.components.variances
+        inverse = np.divide(1.0, variances, where=self._alive, out=np.zeros_like(variances))
+        return inverse, np.where(self._alive, alpha * self._shrinkage(alpha), 0.0)
+
+    def _unexplained(self, inverse: Array) -> Array:
+        """The squares of the targets that no weights explain, (k,)."""
+        return np.maximum(self.target_squares - np.sum(self.cross**2 * inverse[:, None], axis=0), 0.0)
 
     def generalised_error(self, alpha: float) -> float:
         """Generalised cross-validation: the mean squared error by the squared part of the degrees of freedom left."""
-        variances, shrinkage = self.components.variances, self._shrinkage(alpha)
-        # |y - Z w|^2 = y^T y - 2 w^T Z^T y + w^T H w
-        left = self.target_squares - np.sum(self.cross**2 * (shrinkage * (2 - variances * shrinkage))[:, None], axis=0)
-        used = float(np.sum(variances * shrinkage)) + self.intercept
-        return float(self.weight * np.maximum(left, 0.0).sum() / max(self.weight - used, 1e-9) ** 2)
+        inverse, left = self._left(alpha)
+        squares = self._unexplained(inverse) + np.sum(self.cross**2 * (inverse * left**2)[:, None], axis=0)
+        free = max(self.weight - self.intercept - np.count_nonzero(self._alive), 0.0)
+        degrees = max(free + float(left.sum()), 1e-100)
+        return float(self.weight * squares.sum() / degrees**2)
 
     def negative_evidence(self, alpha: float) -> float:
         """Minus the logarithm of the marginal likelihood, up to a constant, under the best noise for this penalty.
@@ -126,21 +139,26 @@ class Ridge:
         The noise is ``alpha`` times the prior variance of the weights.
         """
         variances = self.components.variances
-        remaining = float(np.maximum(self.target_squares - self.explained(alpha), 0.0).sum())
+        inverse, left = self._left(alpha)
+        remaining = float(np.sum(self._unexplained(inverse)) + np.sum(self.cross**2 * (inverse * left)[:, None]))
         n_targets = len(self.target_squares)
         determinant = n_targets * float(np.log1p(variances / alpha).sum())
         size = (self.weight - self.intercept) * n_targets
         return (size * np.log(max(remaining, np.finfo(float).tiny) / max(size, 1.0)) + determinant) / 2
 
-    def left_out_error(self, alpha: float, coordinates: Array, targets: Array, weights: Array) -> float:
+    def left_out_error(self, alpha: float, coordinates: Array, targets: Array, weights: Array, units: Array) -> float:
         """The mean squared error for some training rows, each predicted by all the others.
 
-        coordinates : (s, r), of `Components.transform`; targets (s, k); weights (s,), those of the rows
+        coordinates : (s, r), of `Components.transform`; targets (s, k); weights, units : (s,), those of the rows, and
+            how much of each is left out, which is less where a weight stands for repeated rows
         """
-        shrinkage = self._shrinkage(alpha)
-        predicted = coordinates @ (self.cross * shrinkage[:, None]) + self.target_means
-        leverage = weights * (coordinates**2 @ shrinkage + self.intercept / self.weight)
-        errors = (targets - predicted) / np.maximum(1 - leverage, 1e-9)[:, None]
+        inverse, left = self._left(alpha)
+        # What is left without a penalty, and what the penalty adds to it.
+        residuals = targets - self.target_means - coordinates @ (self.cross * inverse[:, None])
+        residuals += coordinates @ (self.cross * (inverse * left)[:, None])
+        free = 1 - units * (coordinates**2 @ inverse + self.intercept / self.weight)
+        free = np.maximum(free, 0.0) + units * (coordinates**2 @ (inverse * left))
+        errors = residuals / np.maximum(free, np.finfo(float).tiny)[:, None]
         return float(np.average(np.sum(errors**2, axis=1), weights=weights))
 
 
@@ -154,4 +172,9 @@ def _within(statistics: StreamingStatistics, given: Components) -> Components:
     means = statistics.sums / max(statistics.weight, np.finfo(float).tiny)
     projected = given.vectors.T @ _centred(statistics.gram, statistics.sums, means) @ given.vectors
     variances, rotation = linalg.eigh(projected)
-    return Components(means, given.vectors @ rotation[:, ::-1], np.maximum(variances[::-1], 0.0))
+    vectors = given.vectors @ rotation[:, ::-1]
+    return Components(means, vectors, np.maximum(variances[::-1], 0.0), _rounding(statistics))
+
+
+def _rounding(statistics: StreamingStatistics) -> float:
+    return float(len(statistics.sums) * np.finfo(float).eps * statistics.gram.diagonal().max(initial=0.0))

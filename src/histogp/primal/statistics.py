@@ -12,6 +12,7 @@ from scipy import sparse
 from scipy.linalg import blas
 
 from histogp import container
+from histogp.blas import suited_blas
 from histogp.container import ModelFileError
 from histogp.storage import Array
 
@@ -83,11 +84,17 @@ class StreamingStatistics:
     @classmethod
     def of(cls, Z: Any, Y: Any = None, sample_weight: Any = None) -> StreamingStatistics:
         """Of some rows: Z (n, m) dense or sparse, Y (n,) or (n, k)."""
-        Z = Z.tocsr() if sparse.issparse(Z) else Z
+        Z = Z.tocsr() if sparse.issparse(Z) else np.asarray(Z)
+        if Z.ndim != 2:
+            raise ValueError(f"Features must be a matrix with one row a sample; their shape is {Z.shape}.")
         n_rows, n_features = Z.shape
         Y = np.empty((n_rows, 0)) if Y is None else np.asarray(Y, np.float64)
         Y = Y[:, None] if Y.ndim == 1 else Y
         weights = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, np.float64)
+        if Y.shape[:1] != (n_rows,) or weights.shape != (n_rows,):
+            raise ValueError(f"There must be one target and one weight for each of the {n_rows} rows.")
+        if n_rows and not weights.min() >= 0:
+            raise ValueError("Weights must not be negative.")
         roots = np.sqrt(weights)[:, None]
         if sparse.issparse(Z) and Z.nnz < DENSE * n_rows * n_features:
             scaled = Z.astype(np.float64).multiply(roots).tocsr()
@@ -100,10 +107,13 @@ class StreamingStatistics:
                 block = Z[rows].toarray() if sparse.issparse(Z) else Z[rows]
                 block = np.asarray(block, np.float64, order="C")
                 block = block if sample_weight is None else block * roots[rows]
-                upper = blas.dsyrk(1.0, block.T, beta=1.0, c=upper, overwrite_c=True)
-                sums += block.T @ roots[rows, 0]
-                cross += block.T @ (roots[rows] * Y[rows])
+                with suited_blas(float(len(block)) * n_features**2):
+                    upper = blas.dsyrk(1.0, block.T, beta=1.0, c=upper, overwrite_c=True)
+                    sums += block.T @ roots[rows, 0]
+                    cross += block.T @ (roots[rows] * Y[rows])
             gram = np.triu(upper, 1).T + upper
+        if not (np.all(np.isfinite(gram)) and np.all(np.isfinite(cross)) and np.all(np.isfinite(sums))):
+            raise ValueError("Features and targets must be finite numbers of moderate size.")
         weighted = weights[:, None] * Y
         count = int(np.count_nonzero(weights))
         return cls(gram, sums, cross, weighted.sum(axis=0), Y.T @ weighted, float(weights.sum()), count)
@@ -118,6 +128,9 @@ class StreamingStatistics:
             )
         arrays = {name: getattr(self, name) + getattr(other, name) for name in _ARRAYS}
         return StreamingStatistics(**arrays, weight=self.weight + other.weight, count=self.count + other.count)
+
+    def __radd__(self, other: Any) -> StreamingStatistics:
+        return self if other == 0 else NotImplemented  # as in sum(...)
 
     def with_targets(self, positions: Array, n_targets: int) -> StreamingStatistics:
         """The same among more targets, where the present ones are at ``positions``; the others have been zero."""

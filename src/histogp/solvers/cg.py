@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from histogp.blas import single_threaded_blas
 from histogp.operators.base import KernelOperator, Precision
-from histogp.solvers.blas import single_threaded_blas
 from histogp.solvers.noise import Noise
 from histogp.solvers.preconditioner import Preconditioner
 from histogp.solvers.solution import Callback, Solution, relative

@@ -12,8 +12,8 @@ import copy
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from histogp.blas import over_rows, single_threaded_blas
 from histogp.operators.base import KernelOperator
-from histogp.solvers.blas import over_rows, single_threaded_blas
 from histogp.solvers.noise import Noise
 from histogp.storage import Array, Rows
 

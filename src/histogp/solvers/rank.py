@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from histogp.blas import single_threaded_blas
 from histogp.operators.base import KernelOperator
-from histogp.solvers.blas import single_threaded_blas
 from histogp.solvers.cg import SINGLE_PRECISION_TOL
 from histogp.solvers.noise import Noise
 from histogp.solvers.options import SolverOptions

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from histogp.blas import suited_blas
 from histogp.operators.base import KernelOperator
-from histogp.solvers.blas import suited_blas
 from histogp.solvers.cg import solve_cg
 from histogp.solvers.cholesky import Factor, is_small
 from histogp.solvers.noise import Noise
@@ -122,6 +122,13 @@ class System:
         return Solution(
             values, remainder, reached, n_iterations=1, n_products=n_sides, converged=bool(np.all(reached <= tol))
         )
+
+    def feature_weights(self, right_hand_sides: Array) -> Array:
+        """``Phi^T A^-1 b`` by primal factors, (rank, M)."""
+        if len(self.primal) == 1:
+            return self.primal[0].weights(right_hand_sides)
+        pairs = zip(self.primal, right_hand_sides.T, strict=True)
+        return np.hstack([factor.weights(side[:, None]) for factor, side in pairs])
 
     def updated(self, operator: KernelOperator, rows: Rows, noise: Noise) -> System | None:
         """For the operator with further ``rows`` after the present ones, perhaps none, and perhaps another noise.

@@ -6,6 +6,7 @@ import glob
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -36,12 +37,12 @@ def read_chunks(
         - a path, a pattern such as ``"data/*.parquet"``, or a list of them: csv, csv.gz, parquet, npz, npy, svm,
           svmlight or libsvm files, one after the other in the order of their names, with the columns of the first;
         - a matrix X, dense, ``np.memmap``, scipy.sparse or a data frame, or a pair (X, y);
-        - a table, record batch, dataset or reader of Arrow;
-        - an iterable of pairs (X, y), which are passed on, cut where they are too large.
+        - a table, record batch, dataset, scanner, reader or Parquet file of Arrow;
+        - an iterable of paths, record batches, or pairs (X, y), which are passed on, cut where they are too large.
     label : str or None, default=None
-        The column with the labels, of files and of Arrow's tables.
+        The column with the labels, of files, data frames and Arrow's tables.
     ignore : list of str, default=()
-        Columns to leave out.
+        Columns of these to leave out.
     chunk_bytes : int, default=2**26
         The size of a piece in double precision, dense, at most.
 
@@ -59,14 +60,38 @@ def read_chunks(
     """
     if not (isinstance(chunk_bytes, Integral) and chunk_bytes >= 1):
         raise ValueError(f"chunk_bytes must be a whole number above 0; got {chunk_bytes!r}.")
+    if isinstance(ignore, str):
+        raise ValueError(f"ignore must be a list of columns; got the text {ignore!r}.")
+    return _read(data, label, ignore, int(chunk_bytes))
+
+
+def _read(data: Any, label: str | None, ignore: Sequence[str], chunk_bytes: int) -> Iterator[tuple[Any, Any]]:
+    if isinstance(data, Iterator):
+        first = next(data, None)
+        if isinstance(first, str | os.PathLike):
+            data = [first, *data]
+        elif first is not None and _is_arrow(first):
+            for batch in chain([first], data):
+                yield from _arrow(batch, label, ignore, chunk_bytes)
+            return
+        else:
+            data = chain([] if first is None else [first], data)
+    has_columns = hasattr(data, "columns") and hasattr(data, "shape")
     if isinstance(data, str | os.PathLike) or (
-        isinstance(data, list) and data and all(isinstance(one, str | os.PathLike) for one in data)
+        isinstance(data, list | tuple) and data and all(isinstance(one, str | os.PathLike) for one in data)
     ):
         for source in Files.matching(data, label, ignore):
             for chunk in source.chunks(_step(source.n_features, chunk_bytes)):
                 yield chunk.X, chunk.labels
-    elif type(data).__module__.partition(".")[0] == "pyarrow":
+    elif _is_arrow(data):
         yield from _arrow(data, label, ignore, chunk_bytes)
+    elif isinstance(data, list) and data and all(map(_is_arrow, data)):
+        for batch in data:
+            yield from _arrow(batch, label, ignore, chunk_bytes)
+    elif has_columns and (label is not None or ignore):
+        yield from _cut([_without_label(data, label, ignore)], chunk_bytes)
+    elif label is not None or ignore:
+        raise ValueError("label and ignore name columns, which these data do not have.")
     elif hasattr(data, "shape"):
         yield from _cut([(data, None)], chunk_bytes)
     elif isinstance(data, tuple) and len(data) == 2 and not isinstance(data[0], tuple):
@@ -77,10 +102,23 @@ def read_chunks(
         raise ValueError(f"Files, matrices, tables or pairs (X, y) are needed; got {type(data).__name__}.")
 
 
+def _is_arrow(data: Any) -> bool:
+    return type(data).__module__.partition(".")[0] == "pyarrow"
+
+
+def _without_label(frame: Any, label: str | None, ignore: Sequence[str]) -> tuple[Any, Any]:
+    """The features of a data frame, and its column of labels."""
+    unknown = [name for name in [*([] if label is None else [label]), *ignore] if name not in frame.columns]
+    if unknown:
+        raise DataError(f"The data frame has no column {unknown[0]!r}.")
+    names = [name for name in frame.columns if name != label and name not in ignore]
+    return frame[names], None if label is None else frame[label]
+
+
 def matching(patterns: Any) -> list[Path]:
     """The files that paths and patterns name, each in the order of their names."""
     found: list[Path] = []
-    for pattern in patterns if isinstance(patterns, list) else [patterns]:
+    for pattern in patterns if isinstance(patterns, list | tuple) else [patterns]:
         name = os.fspath(pattern)
         paths = [name] if os.path.exists(name) else sorted(glob.glob(name, recursive=True))
         if not paths:
@@ -148,10 +186,11 @@ def _cut(pairs: Iterable[Any], chunk_bytes: int) -> Iterator[tuple[Any, Any]]:
 def _arrow(data: Any, label: str | None, ignore: Sequence[str], chunk_bytes: int) -> Iterator[tuple[Any, Any]]:
     """The rows of a table, record batch, dataset or reader."""
     where = Path("The Arrow data")
+    schema = data.schema_arrow if hasattr(data, "schema_arrow") else _first(data, "schema", "dataset_schema")
     for name in [*([] if label is None else [label]), *ignore]:
-        if name not in data.schema.names:
+        if name not in schema.names:
             raise DataError(f"{where} have no column {name!r}.")
-    fields = [field for field in data.schema if field.name != label and field.name not in ignore]
+    fields = [field for field in schema if field.name != label and field.name not in ignore]
     if not fields:
         raise DataError(f"{where} have no feature column.")
     dtype = np.dtype(float_type({number_type(where, field) for field in fields}))
@@ -168,4 +207,14 @@ def _arrow(data: Any, label: str | None, ignore: Sequence[str], chunk_bytes: int
 def _batches(data: Any, n_rows: int) -> Any:
     if hasattr(data, "scanner"):
         return data.to_batches(batch_size=n_rows)
+    if hasattr(data, "iter_batches"):
+        return data.iter_batches(batch_size=n_rows)
     return data.to_batches() if hasattr(data, "to_batches") else [data] if hasattr(data, "num_columns") else data
+
+
+def _first(data: Any, *names: str) -> Any:
+    """The first of these attributes that there is."""
+    found = next((getattr(data, name) for name in names if hasattr(data, name)), None)
+    if found is None:
+        raise ValueError(f"Rows cannot be read from a {type(data).__name__} of Arrow; a table, dataset or reader can.")
+    return found

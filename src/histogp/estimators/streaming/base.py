@@ -52,7 +52,8 @@ class Learned:
     def features(self, X: Any) -> Any:
         """The features of rows, in double precision."""
         X = X.astype(np.float64, copy=False)
-        return X if self.feature_map is None else self.feature_map.transform(X)
+        Z = X if self.feature_map is None else self.feature_map.transform(X)
+        return Z.tocsr() if sparse.issparse(Z) else np.asarray(Z)
 
 
 class Streaming(BaseEstimator):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -96,6 +97,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Streaming)
     @reading
     def _found(self) -> Components:
         check_is_fitted(self)
+        self._validate_params()
         (statistics,) = self._learned.parts
         wanted = min(self.n_components or len(statistics.sums), len(statistics.sums), statistics.count)
 
@@ -104,7 +106,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Streaming)
             # As in scikit-learn: the largest entry of each component is positive.
             largest = np.abs(found.vectors).argmax(axis=0)
             signs = np.sign(found.vectors[largest, np.arange(wanted)])
-            return Components(found.means, found.vectors * np.where(signs == 0, 1, signs), found.variances)
+            return replace(found, vectors=found.vectors * np.where(signs == 0, 1, signs))
 
         return self._learned.solution.get("components", compute, wanted)
 

@@ -49,6 +49,7 @@ class _Penalised(Regression):
 
     def _solved(self) -> tuple[Array, Array, Array]:
         """Weights (m, k), intercepts (k,), and iterations (k,)."""
+        self._validate_params()
         key = (self.alpha, self.fit_intercept, self.max_iter, self.tol, self._key())
         return self._learned.solution.get("weights", self._solve, key)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,10 @@ from histogp.estimators.state import reading, updating
 from histogp.estimators.streaming.base import Learned, Streaming
 from histogp.primal.statistics import StreamingStatistics
 from histogp.storage import Array
+
+# Part of the squares of a feature, below which its variance is known to a few digits.
+FEWEST_DIGITS = 1e-8
+EPSILON = np.finfo(float).eps
 
 
 class Linear(Streaming):
@@ -107,4 +112,12 @@ def labelled(statistics: StreamingStatistics) -> StreamingStatistics:
     """The same, if there is anything to learn from."""
     if statistics.count == 0:
         raise ValueError("There are no labelled rows with a positive weight to learn from yet.")
+    squares = statistics.gram.diagonal()
+    centred = squares - statistics.sums**2 / statistics.weight
+    if np.any((centred < FEWEST_DIGITS * squares) & (centred > 4 * statistics.count * EPSILON * squares)):
+        warnings.warn(
+            "Some features vary little against their mean, so that sums over rows know them to a few digits only: "
+            "subtract their means first, for instance by StandardScaler.",
+            stacklevel=2,
+        )
     return statistics

@@ -66,7 +66,7 @@ class _Ridge(Linear):
     def add_unlabelled(self, X: Any) -> Any:
         """Let rows X (n, n_features) without labels take part in finding the principal components.
 
-        Of no effect without ``pca_components``. May come before or after labelled rows.
+        Of no effect without ``pca_components``. May come before or after `partial_fit`; `fit` begins without them.
         """
         with updating(self) as changed:
             first = not hasattr(changed, "_learned")
@@ -109,12 +109,13 @@ class _Ridge(Linear):
         """Of features and the targets to learn."""
         raise NotImplementedError
 
-    def _left_out(self) -> tuple[Any, Array, Array]:
-        """Rows of the sample, their targets and weights."""
+    def _left_out(self) -> tuple[Array, Array]:
+        """Targets of the sample, and factors on the weights of its rows."""
         raise NotImplementedError
 
     def _solved(self) -> tuple[Array, Array, float]:
         """Weights (m, k), intercepts (k,), and the penalty."""
+        self._validate_params()
         key = (self.alpha, self.pca_components, self.fit_intercept, getattr(self, "class_weight", None) == "balanced")
         return self._learned.solution.get("ridge", self._solve, key)
 
@@ -134,9 +135,12 @@ class _Ridge(Linear):
         elif self.alpha == "loo":
             if self._learned.sample is None:
                 raise ValueError('alpha="loo" needs a sample of the rows, which was not asked for when they came.')
-            X, targets, weights = self._left_out()
-            coordinates = ridge.components.transform(self._learned.features(X))
-            error = lambda alpha: ridge.left_out_error(alpha, coordinates, targets, weights)  # noqa: E731
+            sample = self._learned.sample
+            targets, factors = self._left_out()
+            coordinates = ridge.components.transform(self._learned.features(sample.X))
+            # Weights count like repeated rows, of which one is left out; of a weight below one, all of it.
+            weights, units = factors * sample.weights, factors * np.minimum(sample.weights, 1)
+            error = lambda alpha: ridge.left_out_error(alpha, coordinates, targets, weights, units)  # noqa: E731
         return float(min(ridge.penalties(), key=error))
 
     @property
@@ -195,9 +199,9 @@ class StreamingRidge(Regression, _Ridge):
         self.chunk_bytes = chunk_bytes
         self.random_state = random_state
 
-    def _left_out(self) -> tuple[Any, Array, Array]:
-        sample = self._learned.sample
-        return sample.X, sample.targets, sample.weights
+    def _left_out(self) -> tuple[Array, Array]:
+        targets = self._learned.sample.targets
+        return targets, np.ones(len(targets))
 
 
 class StreamingRidgeClassifier(ClassifierMixin, _Ridge):
@@ -376,11 +380,10 @@ class StreamingRidgeClassifier(ClassifierMixin, _Ridge):
             total += part if factor == 1 else part.scaled(factor)
         return _signed(total)
 
-    def _left_out(self) -> tuple[Any, Array, Array]:
-        sample = self._learned.sample
-        codes = sample.targets.argmax(axis=1)
-        signs = 2 * sample.targets - 1
-        return sample.X, signs[:, 1:] if signs.shape[1] == 2 else signs, sample.weights * self._class_factors()[codes]
+    def _left_out(self) -> tuple[Array, Array]:
+        targets = self._learned.sample.targets
+        signs = 2 * targets - 1
+        return signs[:, 1:] if signs.shape[1] == 2 else signs, self._class_factors()[targets.argmax(axis=1)]
 
 
 def _signed(statistics: StreamingStatistics) -> StreamingStatistics:
