@@ -87,4 +87,6 @@ def per_dimension(name: str, value: Any, n_values: int, unit: str = "feature") -
 
 
 def check_non_negative(X: Any) -> Any:
-    return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_non_negative=True)
+    return check_array(
+        X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_non_negative=True, estimator="a histogram kernel"
+    )

@@ -86,7 +86,12 @@ class Chi2(Kernel):
         weights = resolved_weights(self, n_features)
         if self.points is None:
             return ResolvedChi2(None, {}, weights, None)
-        points = np.atleast_1d(np.asarray(self.points, np.float64))
+        try:
+            points = np.atleast_1d(np.asarray(self.points, np.float64))
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"points must be positive numbers, a row for each component; got {self.points!r}."
+            ) from None
         n_terms = len(points) if self.n_components == "auto" else self.n_components
         if points.shape != (n_terms, n_features) or not (np.all(np.isfinite(points)) and np.all(points > 0)):
             raise ValueError(

@@ -19,7 +19,7 @@ from histogp.primal.statistics import StreamingStatistics
 from histogp.storage import Array
 
 # Bytes of statistics that are still reasonable.
-MOST_BYTES = 2**34
+MOST_BYTES = 2**32
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,8 @@ class Streaming(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         if self.feature_map is not None:
-            tags.input_tags.positive_only = self.feature_map.__sklearn_tags__().input_tags.positive_only
+            of_map = getattr(self.feature_map, "__sklearn_tags__", None)
+            tags.input_tags.positive_only = of_map is not None and of_map().input_tags.positive_only
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -242,7 +242,10 @@ class StreamingGroupLasso(_Penalised):
         labels = column_or_1d(self.groups)
         if len(labels) != self.n_features_in_:
             raise ValueError(f"groups has {len(labels)} labels, but there are {self.n_features_in_} features.")
-        return tuple(np.unique(labels, return_inverse=True)[1].tolist())
+        try:
+            return tuple(np.unique(labels, return_inverse=True)[1].tolist())
+        except TypeError:
+            raise ValueError("groups must be numbers, or texts, but not both.") from None
 
     def _minimum(self, problem: Quadratic) -> tuple[Array, Array]:
         groups = np.resize(self._key(), len(problem.means))
