@@ -16,6 +16,7 @@ from histogp._numba.jit import announce_compilation
 from histogp.estimators.validation import number_of_threads, validate_features
 from histogp.maps.additive import STATES, AdditiveMap, Chebyshev, Direct, Root, Sampled, from_arrays, sampled, to_arrays
 from histogp.maps.expand import chi2_matrix, expand
+from histogp.maps.fourier import waves
 from histogp.maps.points import best_interval, direct_map, geometric_mean, typical_rows
 from histogp.storage import Array, Rows
 
@@ -26,12 +27,15 @@ INTERVALS = {1: 0.8, 3: 0.5, 5: 0.4}
 class FeatureMap(TransformerMixin, BaseEstimator):
     """Base of transformers of non-negative features."""
 
+    _is_random = False
+    """Whether features are an average over chance, for which single precision is more than enough."""
+
     def _state(self) -> dict[str, Array]:
         """What was learnt from data, for a file."""
         raise NotImplementedError
 
-    def _restore(self, n_features: int, reader: Any) -> None:
-        """The inverse: take the arrays "map.*" and become as it was."""
+    def _restore(self, n_features: int, reader: Any, prefix: str = "map.") -> None:
+        """The inverse: take the arrays whose names begin with the prefix, and become as it was."""
         raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:
@@ -85,12 +89,12 @@ class _AdditiveMap(FeatureMap):
     def _state(self) -> dict[str, Array]:
         return to_arrays(self._map)
 
-    def _restore(self, n_features: int, reader: Any) -> None:
+    def _restore(self, n_features: int, reader: Any, prefix: str = "map.") -> None:
         self.n_features_in_ = n_features
         arrays = {
-            name: reader.array(f"map.{name}", np.float64, None, lowest=0)
+            name: reader.array(f"{prefix}{name}", np.float64, None, lowest=0)
             for name in STATES
-            if reader.has(f"map.{name}")
+            if reader.has(f"{prefix}{name}")
         }
         self._install(from_arrays(arrays, n_features))
 
@@ -321,18 +325,16 @@ class SkewedChi2Map(FeatureMap):
         scaled = X * X.dtype.type(1 / self.skewedness)
         angles = np.asarray((scaled.log1p() if sparse.issparse(scaled) else np.log1p(scaled)) @ frequencies)
         angles += np.log(X.dtype.type(self.skewedness)) * frequencies.sum(axis=0)
-        factor = X.dtype.type(np.sqrt(2 / self.n_components))
-        pairs, last = np.split(angles, [int(self.n_components) // 2], axis=1)
-        return factor * np.hstack([np.cos(pairs), np.sin(pairs), np.cos(last + self._phases.astype(X.dtype))])
+        return waves(angles, self._phases)
 
     def _state(self) -> dict[str, Array]:
         return {"frequencies": self._frequencies, "phases": self._phases}
 
-    def _restore(self, n_features: int, reader: Any) -> None:
+    def _restore(self, n_features: int, reader: Any, prefix: str = "map.") -> None:
         self.n_features_in_ = n_features
         n_pairs, is_odd = divmod(int(self.n_components), 2)
-        self._frequencies = reader.array("map.frequencies", np.float64, (n_features, n_pairs + is_odd))
-        self._phases = reader.array("map.phases", np.float64, (is_odd,))
+        self._frequencies = reader.array(f"{prefix}frequencies", np.float64, (n_features, n_pairs + is_odd))
+        self._phases = reader.array(f"{prefix}phases", np.float64, (is_odd,))
         self._n_features_out = int(self.n_components)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:

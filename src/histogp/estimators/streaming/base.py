@@ -50,8 +50,9 @@ class Learned:
         return replace(self, **values, solution=Lazy())
 
     def features(self, X: Any) -> Any:
-        """The features of rows, in double precision."""
-        X = X.astype(np.float64, copy=False)
+        """The features of rows, in double precision, unless chance has made them anyway."""
+        if not getattr(self.feature_map, "_is_random", False):
+            X = X.astype(np.float64, copy=False)
         Z = X if self.feature_map is None else self.feature_map.transform(X)
         return Z.tocsr() if sparse.issparse(Z) else np.asarray(Z)
 
