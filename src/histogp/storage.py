@@ -41,6 +41,11 @@ def plain(array: Array, dtype: Any = None) -> Array:
     return np.require(array, dtype, ["C", "A", "W"])
 
 
+def dense(X: Any) -> Array:
+    """An array of its own for a sparse matrix; any other as it is."""
+    return X.toarray() if sparse.issparse(X) else X
+
+
 def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> Array:
     """Zeros whose rows of 16 float32 start at cache lines, which makes gathers about twice as fast."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize

@@ -14,7 +14,6 @@ from scipy import sparse
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import histogp
@@ -455,18 +454,6 @@ def test_units_do_not_matter_beyond_those_of_the_kernel():
         other = HistogramGPRegressor(Chi2(weights=1 / unit)).fit(X * unit, TARGETS)
         np.testing.assert_allclose(other.predict(TEST * unit), model.predict(TEST), rtol=1e-4)
     assert not isinstance(model.kernel_, HistogramIntersection)
-
-
-@pytest.fixture
-def non_negative_blobs(monkeypatch):
-    """One common check feeds negative blobs whatever the tags say; give it shifted ones."""
-    make_blobs = estimator_checks.make_blobs
-
-    def shifted(*args, **kwargs):
-        points, labels = make_blobs(*args, **kwargs)
-        return points - points.min(), labels
-
-    monkeypatch.setattr(estimator_checks, "make_blobs", shifted)
 
 
 def expected_to_fail(estimator):

@@ -14,7 +14,6 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
-from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor
@@ -23,18 +22,6 @@ from histogp.kernels import HistogramIntersection, Power
 ESTIMATORS = [HistogramGPClassifier, HistogramGPRegressor]
 X = histograms(60, 6)
 Y = {HistogramGPClassifier: (X[:, 1] > X[:, 2]).astype(int), HistogramGPRegressor: X[:, 1] - X[:, 2]}
-
-
-@pytest.fixture
-def non_negative_blobs(monkeypatch):
-    """One common check feeds negative blobs whatever the tags say; give it shifted ones."""
-    make_blobs = estimator_checks.make_blobs
-
-    def shifted(*args, **kwargs):
-        points, labels = make_blobs(*args, **kwargs)
-        return points - points.min(), labels
-
-    monkeypatch.setattr(estimator_checks, "make_blobs", shifted)
 
 
 def expected_to_fail(estimator):

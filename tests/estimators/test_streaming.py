@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from histogp.feature_maps import AdditiveChi2Map, SkewedChi2Map
@@ -52,18 +51,6 @@ every_model = pytest.mark.parametrize(
     ("model", "targets"), LABELLED, ids=lambda value: "" if isinstance(value, np.ndarray) else str(value)
 )
 by_map = pytest.mark.parametrize("feature_map", [None, MAP], ids=["plain", "chi2"])
-
-
-@pytest.fixture
-def non_negative_blobs(monkeypatch):
-    """One common check feeds negative blobs whatever the tags say; give it shifted ones."""
-    make_blobs = estimator_checks.make_blobs
-
-    def shifted(*args, **kwargs):
-        points, labels = make_blobs(*args, **kwargs)
-        return points - points.min(), labels
-
-    monkeypatch.setattr(estimator_checks, "make_blobs", shifted)
 
 
 def expected_to_fail(estimator):

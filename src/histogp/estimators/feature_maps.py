@@ -18,7 +18,7 @@ from histogp.maps.additive import STATES, AdditiveMap, Chebyshev, Direct, Root, 
 from histogp.maps.expand import chi2_matrix, expand
 from histogp.maps.fourier import waves
 from histogp.maps.points import best_interval, direct_map, geometric_mean, typical_rows
-from histogp.storage import Array, Rows
+from histogp.storage import Array, Rows, dense
 
 # Those of scikit-learn's AdditiveChi2Sampler, by the number of terms.
 INTERVALS = {1: 0.8, 3: 0.5, 5: 0.4}
@@ -212,8 +212,8 @@ class AdditiveChi2Map(_AdditiveMap):
         """
         check_is_fitted(self)
         announce_compilation()
-        left = _dense(validate_features(self, X, reset=False))
-        right = left if Y is None else _dense(validate_features(self, Y, reset=False))
+        left = dense(validate_features(self, X, reset=False)).astype(np.float64, copy=False)
+        right = left if Y is None else dense(validate_features(self, Y, reset=False)).astype(np.float64, copy=False)
         n_threads = number_of_threads(self.n_jobs)
         if isinstance(self._map, Direct):
             factors = self._map.remainders(left), self._map.remainders(right)
@@ -352,7 +352,3 @@ def interval_for(kernel: str, n_terms: int, given: float | None, rows: Rows) -> 
     if kernel == "chi2" and n_terms in INTERVALS:
         return INTERVALS[n_terms]
     return best_interval(rows, kernel, n_terms)
-
-
-def _dense(X: Any) -> Array:
-    return np.asarray(X.toarray() if sparse.issparse(X) else X, np.float64)

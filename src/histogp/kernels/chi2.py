@@ -7,7 +7,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import clone
 
 from histogp.kernels.base import Kernel, check_non_negative, resolve, resolved_weights
@@ -15,7 +14,7 @@ from histogp.kernels.intersection import ResolvedKernel
 from histogp.maps.additive import Direct
 from histogp.maps.expand import chi2_matrix
 from histogp.maps.points import direct_map, typical_rows
-from histogp.storage import Array
+from histogp.storage import Array, dense
 
 # Terms for each dimension; a fraction of that reaches rounding.
 MOST = 1000
@@ -62,8 +61,8 @@ class Chi2(Kernel):
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Evaluate the kernel densely, without approximation: ``K(X, Y)``, or ``K(X, X)`` without Y."""
-        X = _dense(X)
-        Y = X if Y is None else _dense(Y)
+        X = dense(check_non_negative(X))
+        Y = X if Y is None else dense(check_non_negative(Y))
         if X.shape[1] != Y.shape[1]:
             raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}; they must be as many.")
         return chi2_matrix(X, Y, weights=resolve(self, X.shape[1]).weights)
@@ -114,8 +113,3 @@ class ResolvedChi2(ResolvedKernel):
     """For operators; ``additive`` is None as long as nobody has seen data. Like heights, ``K_d(x, x) = w_d x_d``."""
 
     additive: Direct | None
-
-
-def _dense(X: Any) -> Array:
-    X = check_non_negative(X)
-    return X.toarray() if sparse.issparse(X) else X

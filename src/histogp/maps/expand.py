@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from histogp import threads
 from histogp._numba import chi2
+from histogp.blas import over_rows
 from histogp.maps.additive import AdditiveMap
 from histogp.storage import Array, plain
 
@@ -25,20 +25,8 @@ def expand(additive: AdditiveMap, X: Any, n_threads: int = 1) -> Any:
     X = plain(X)
     n_rows, width = X.shape
     out = np.empty((n_rows, additive.n_terms, width), X.dtype)
-    _fill(additive, X, out, n_threads)
+    over_rows(lambda some: additive.fill(X[some], out[some]), n_rows, n_threads, max(1, BLOCK // width))
     return out.reshape(n_rows, additive.n_terms * width)
-
-
-def _fill(additive: AdditiveMap, values: Array, out: Array, n_threads: int) -> None:
-    n_rows = len(values)
-    step = max(1, BLOCK // values.shape[1])
-    starts = range(0, n_rows, step)
-
-    def work(first: int) -> None:
-        some = slice(first, min(first + step, n_rows))
-        additive.fill(values[some], out[some])
-
-    threads.run(work, [[(first,) for first in starts[part::n_threads]] for part in range(n_threads)])
 
 
 def _expand_sparse(additive: AdditiveMap, X: Any, n_threads: int) -> Any:
@@ -48,16 +36,13 @@ def _expand_sparse(additive: AdditiveMap, X: Any, n_threads: int) -> Any:
         X.sum_duplicates()
     data = plain(X.data)
     terms = np.empty((additive.n_terms, len(data)), data.dtype)
-    step = BLOCK
-    starts = range(0, len(data), step)
 
-    def work(first: int) -> None:
-        some = slice(first, min(first + step, len(data)))
-        block = np.empty((1, additive.n_terms, some.stop - first), data.dtype)
+    def work(some: slice) -> None:
+        block = np.empty((1, additive.n_terms, some.stop - some.start), data.dtype)
         additive.at(X.indices[some]).fill(data[None, some], block)
         terms[:, some] = block[0]
 
-    threads.run(work, [[(first,) for first in starts[part::n_threads]] for part in range(n_threads)])
+    over_rows(work, len(data), n_threads, BLOCK)
     return sparse.hstack([_like(X, values) for values in terms], format="csr")
 
 
@@ -80,11 +65,10 @@ def chi2_matrix(
     given = [plain(factor, np.float64) for factor in factors]
     weights = np.ones(left.shape[1]) if weights is None else plain(weights, np.float64)
     out = np.empty((len(left), len(right)))
-    step = max(1, PAIRS // max(1, right.size))
-    starts = range(0, len(left), step)
-
-    def work(first: int) -> None:
-        chi2.chi2_sums(left, right, *given, weights, first, min(first + step, len(left)), out)
-
-    threads.run(work, [[(first,) for first in starts[part::n_threads]] for part in range(n_threads)])
+    over_rows(
+        lambda some: chi2.chi2_sums(left, right, *given, weights, some.start, some.stop, out),
+        len(left),
+        n_threads,
+        max(1, PAIRS // max(1, right.size)),
+    )
     return out

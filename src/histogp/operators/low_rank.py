@@ -12,7 +12,7 @@ from scipy import sparse
 from histogp.kernels import ResolvedChi2, ResolvedKernel
 from histogp.maps.expand import expand
 from histogp.operators.base import Grid, KernelOperator, Precision
-from histogp.storage import Array, Rows, SortedColumns
+from histogp.storage import Array, Rows, SortedColumns, dense
 
 # Numbers in a block of features, or of kernel values.
 BLOCK = 2**22
@@ -150,7 +150,7 @@ class LowRankOperator(KernelOperator):
         for some, left in self.features(rows):
             for more, right in self.features(others):
                 block = left @ right.T
-                out[some, more] = block.toarray() if sparse.issparse(block) else block
+                out[some, more] = dense(block)
         return out
 
     def with_kernel(self, kernel: ResolvedKernel) -> LowRankOperator:

@@ -14,7 +14,7 @@ from scipy.linalg import blas
 from histogp import container
 from histogp.blas import suited_blas
 from histogp.container import ModelFileError
-from histogp.storage import Array
+from histogp.storage import Array, dense
 
 FORMAT = 1
 # Numbers of a block of features in double precision.
@@ -104,8 +104,7 @@ class StreamingStatistics:
             upper = np.zeros((n_features, n_features), order="F")
             sums, cross = np.zeros(n_features), np.zeros((n_features, Y.shape[1]))
             for rows in blocks(n_rows, n_features):
-                block = Z[rows].toarray() if sparse.issparse(Z) else Z[rows]
-                block = np.asarray(block, np.float64, order="C")
+                block = np.asarray(dense(Z[rows]), np.float64, order="C")
                 block = block if sample_weight is None else block * roots[rows]
                 with suited_blas(float(len(block)) * n_features**2):
                     upper = blas.dsyrk(1.0, block.T, beta=1.0, c=upper, overwrite_c=True)

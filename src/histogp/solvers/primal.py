@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
 
 from histogp.blas import suited_blas
 from histogp.operators.base import KernelOperator
 from histogp.primal.statistics import StreamingStatistics
-from histogp.storage import Array, Rows
+from histogp.storage import Array, Rows, dense
 
 # Above, a factor takes longer than conjugate gradients do, and too much memory.
 MOST_RANK = 8192
@@ -61,13 +59,13 @@ class PrimalFactor:
         out = np.empty(rows.n_rows)
         with suited_blas(float(rows.n_rows) * len(self.factor) ** 2):
             for some, Z in self.operator.features(rows):
-                half = solve_triangular(self.factor, _dense(Z).T, lower=True, check_finite=False, overwrite_b=True)
+                half = solve_triangular(self.factor, dense(Z).T, lower=True, check_finite=False, overwrite_b=True)
                 out[some] = np.einsum("ij,ij->j", half, half)
         return out
 
     def covariance(self, rows: Rows) -> Array:
         """``phi(x)^T C^-1 phi(x')`` of all pairs of test rows, (n, n)."""
-        Z = np.concatenate([_dense(block) for _, block in self.operator.features(rows)])
+        Z = np.concatenate([dense(block) for _, block in self.operator.features(rows)])
         half = solve_triangular(self.factor, Z.T, lower=True, check_finite=False)
         return half.T @ half
 
@@ -75,10 +73,6 @@ class PrimalFactor:
         """``[A^-1]_ii`` of training rows, (n,)."""
         noise = self.diagonal[index]
         return (1 - self.variances(self.operator.training_rows().take(index)) / noise) / noise
-
-
-def _dense(Z: Any) -> Array:
-    return Z.toarray() if sparse.issparse(Z) else Z
 
 
 def weighted_gram(
