@@ -8,6 +8,7 @@ from scipy.stats import multivariate_normal
 from sklearn import linear_model
 from sklearn.decomposition import PCA
 
+from histogp.primal.quadratic import Quadratic
 from histogp.primal.ridge import Components, Ridge
 from histogp.primal.statistics import StreamingStatistics
 
@@ -47,7 +48,7 @@ def test_coefficients_are_those_of_scikit_learn(alpha, intercept, weights):
 
 @pytest.mark.parametrize("n_components", [1, 3, 8])
 def test_components_are_those_of_pca(n_components):
-    components = Components.of(STATISTICS, n_components)
+    components = Components.of(Quadratic.of(STATISTICS), n_components)
     pca = PCA(n_components, svd_solver="full").fit(Z)
     theirs = pca.transform(Z)
     ours = components.transform(Z)

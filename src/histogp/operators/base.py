@@ -224,6 +224,10 @@ class KernelOperator(ABC):
         """Sums over the features of each dimension, (rank, ...) to (D, ...)."""
         raise NotImplementedError
 
+    def by_feature(self, by_column: Array) -> Array:
+        """The value of its dimension for every feature, (D,) to (rank,)."""
+        raise NotImplementedError
+
     def using(self, n_threads: int) -> KernelOperator:
         """The same with another number of threads, where these count."""
         return self

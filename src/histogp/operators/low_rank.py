@@ -42,8 +42,11 @@ class Features:
         Z = expand(self.kernel.additive, self._matrix(rows), self.n_threads)
         if self.kernel.weights is None:
             return Z
-        roots = np.tile(np.sqrt(self.kernel.weights), self.kernel.additive.n_terms)
+        roots = self.by_feature(np.sqrt(self.kernel.weights))
         return Z.multiply(roots).tocsr() if sparse.issparse(Z) else np.multiply(Z, roots, out=Z)
+
+    def by_feature(self, by_column: Array) -> Array:
+        return np.resize(by_column, self.rank)  # term by term
 
     def _matrix(self, rows: Rows) -> Any:
         if self.is_sparse:
@@ -170,6 +173,9 @@ class LowRankOperator(KernelOperator):
 
     def by_column(self, by_feature: Array) -> Array:
         return by_feature.reshape(-1, self.n_columns, *by_feature.shape[1:]).sum(axis=0)
+
+    def by_feature(self, by_column: Array) -> Array:
+        return self._features.by_feature(by_column)
 
     def traces(self) -> Array:
         total = np.zeros(self.rank)

@@ -61,7 +61,7 @@ class Primal(Exact):
         statistics = problems.statistics
         n, n_targets = self.data.targets.shape[0], statistics.cross.shape[1]
         rank = len(statistics.sums)
-        roots = np.tile(np.sqrt(weights), rank // len(weights))
+        roots = self._plain.by_feature(np.sqrt(weights))
         gram, cross = statistics.gram / factor, statistics.cross / factor
         inner = roots[:, None] * gram * roots
         squares = float(np.trace(statistics.target_gram)) / factor

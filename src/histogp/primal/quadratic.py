@@ -31,8 +31,8 @@ class Quadratic:
 
     @classmethod
     def of(cls, statistics: StreamingStatistics, *, intercept: bool = True) -> Quadratic:
-        part = intercept / max(statistics.weight, np.finfo(float).tiny)
-        means, target_means = part * statistics.sums, part * statistics.target_sums
+        total = max(statistics.weight, np.finfo(float).tiny) if intercept else np.inf
+        means, target_means = statistics.sums / total, statistics.target_sums / total
         squares = statistics.target_gram.diagonal() - statistics.target_sums * target_means
         return cls(
             statistics.gram - np.outer(statistics.sums, means),

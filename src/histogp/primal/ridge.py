@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import linalg
 
+from histogp.primal.quadratic import Quadratic
 from histogp.primal.statistics import StreamingStatistics
 from histogp.storage import Array
 
@@ -29,21 +30,25 @@ class Components:
     rounding: float
 
     @classmethod
-    def of(cls, statistics: StreamingStatistics, n_components: int | None = None) -> Components:
+    def of(cls, problem: Quadratic, n_components: int | None = None) -> Components:
         """All, or the leading ones: algorithm 2 of chi2-linear-approximation."""
-        means = statistics.sums / max(statistics.weight, np.finfo(float).tiny)
-        m = len(means)
+        m = len(problem.means)
         subset = None if n_components is None else [m - n_components, m - 1]
-        variances, vectors = linalg.eigh(_centred(statistics.gram, statistics.sums, means), subset_by_index=subset)
-        return cls(means, vectors[:, ::-1], np.maximum(variances[::-1], 0.0), _rounding(statistics))
+        return cls._descending(problem, *linalg.eigh(problem.hessian, subset_by_index=subset))
+
+    @classmethod
+    def _descending(cls, problem: Quadratic, variances: Array, vectors: Array) -> Components:
+        rounding = len(problem.means) * problem.rounding
+        return cls(problem.means, vectors[:, ::-1], np.maximum(variances[::-1], 0.0), rounding)
+
+    def of_others(self, problem: Quadratic) -> Components:
+        """Directions in the same span, in which other statistics are diagonal."""
+        variances, rotation = linalg.eigh(self.vectors.T @ problem.hessian @ self.vectors)
+        return self._descending(problem, variances, self.vectors @ rotation)
 
     def transform(self, Z: Any) -> Array:
         """The coordinates of features, (n, r)."""
         return Z @ self.vectors - self.means @ self.vectors
-
-
-def _centred(gram: Array, sums: Array, means: Array) -> Array:
-    return gram - np.outer(sums, means)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,25 +78,14 @@ class Ridge:
         intercept: bool = True,
     ) -> Ridge:
         """With all components, or the leading ones of the labelled and unlabelled rows together."""
-        if not intercept:
-            statistics = _uncentred(statistics)
-        target_means = statistics.target_sums / max(statistics.weight, np.finfo(float).tiny)
+        problem = Quadratic.of(statistics, intercept=intercept)
         if unlabelled is None or n_components is None:
-            components = Components.of(statistics, n_components)
+            components = Components.of(problem, n_components)
         else:
             together = statistics.without_targets() + unlabelled.without_targets()
-            given = Components.of(together if intercept else _uncentred(together), n_components)
-            components = _within(statistics, given)
-        cross = statistics.cross - np.outer(statistics.sums, target_means)
-        squares = statistics.target_gram.diagonal() - statistics.target_sums * target_means
-        return cls(
-            components,
-            components.vectors.T @ cross,
-            target_means,
-            np.maximum(squares, 0.0),
-            statistics.weight,
-            intercept,
-        )
+            components = Components.of(Quadratic.of(together, intercept=intercept), n_components).of_others(problem)
+        cross = components.vectors.T @ problem.cross
+        return cls(components, cross, problem.target_means, problem.squares, problem.weight, intercept)
 
     def penalties(self) -> Array:
         """Candidates, (A,)."""
@@ -160,21 +154,3 @@ class Ridge:
         free = np.maximum(free, 0.0) + units * (coordinates**2 @ (inverse * left))
         errors = residuals / np.maximum(free, np.finfo(float).tiny)[:, None]
         return float(np.average(np.sum(errors**2, axis=1), weights=weights))
-
-
-def _uncentred(statistics: StreamingStatistics) -> StreamingStatistics:
-    """With means of zero, so that nothing is subtracted."""
-    return replace(statistics, sums=np.zeros_like(statistics.sums), target_sums=np.zeros_like(statistics.target_sums))
-
-
-def _within(statistics: StreamingStatistics, given: Components) -> Components:
-    """Directions in the span of others in which the statistics are diagonal."""
-    means = statistics.sums / max(statistics.weight, np.finfo(float).tiny)
-    projected = given.vectors.T @ _centred(statistics.gram, statistics.sums, means) @ given.vectors
-    variances, rotation = linalg.eigh(projected)
-    vectors = given.vectors @ rotation[:, ::-1]
-    return Components(means, vectors, np.maximum(variances[::-1], 0.0), _rounding(statistics))
-
-
-def _rounding(statistics: StreamingStatistics) -> float:
-    return float(len(statistics.sums) * np.finfo(float).eps * statistics.gram.diagonal().max(initial=0.0))

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from histogp.estimators.state import reading, updating
 from histogp.estimators.streaming.base import Learned, Streaming
+from histogp.primal.quadratic import Quadratic
 from histogp.primal.ridge import Components
 from histogp.primal.statistics import StreamingStatistics
 from histogp.storage import Array
@@ -102,7 +103,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Streaming)
         wanted = min(self.n_components or len(statistics.sums), len(statistics.sums), statistics.count)
 
         def compute() -> Components:
-            found = Components.of(statistics, wanted)
+            found = Components.of(Quadratic.of(statistics), wanted)
             # As in scikit-learn: the largest entry of each component is positive.
             largest = np.abs(found.vectors).argmax(axis=0)
             signs = np.sign(found.vectors[largest, np.arange(wanted)])
