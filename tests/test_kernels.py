@@ -82,8 +82,8 @@ def test_chi2_takes_its_points_from_data_once():
     X = histograms(40, 6)
     adapted = Chi2("auto")._adapt(X)
     assert adapted._adapt(X * 2) is adapted
-    assert resolve(adapted, 6).additive.points.shape == (len(adapted.points), 6)
-    assert resolve(Chi2(), 6).additive is None
+    assert resolve(adapted, 6).feature_map.points.shape == (len(adapted.points), 6)
+    assert resolve(Chi2(), 6).feature_map is None
     assert Chi2().points is None
 
 

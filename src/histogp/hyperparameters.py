@@ -54,7 +54,7 @@ class Space:
     """
 
     kernel: ResolvedKernel
-    n_features: int
+    n_weights: int
     noise: float
     free: tuple[Hyperparameter, ...]
 
@@ -86,9 +86,9 @@ class Space:
         hyperparameters = dict(self.kernel.hyperparameters)
         for one, values in self.parts(theta):
             if one.name == "scale":
-                weights = (np.ones(self.n_features) if weights is None else weights) * values[0]
+                weights = (np.ones(self.n_weights) if weights is None else weights) * values[0]
             elif one.name == "weights":
-                weights = np.broadcast_to(one.expand(values), self.n_features)
+                weights = np.broadcast_to(one.expand(values), self.n_weights)
             elif one.name != "noise":
                 hyperparameters[one.name.removeprefix("transform__")] = np.asarray(one.expand(values))
         return self.kernel.replace(weights, hyperparameters)
@@ -115,7 +115,7 @@ class Space:
 
     def only(self, names: Sequence[str]) -> Space:
         """The space of some of the hyperparameters."""
-        return Space(self.kernel, self.n_features, self.noise, tuple(one for one in self.free if one.name in names))
+        return Space(self.kernel, self.n_weights, self.noise, tuple(one for one in self.free if one.name in names))
 
     def moved(self, kernel: Kernel, theta: Array) -> Kernel:
         """A copy of the user's kernel with the values at theta."""
@@ -140,6 +140,7 @@ def free_hyperparameters(
     """The space of the hyperparameters ``names``, or of all, for data and targets of this mean square."""
     n_features = rows.n_columns
     resolved = resolve(kernel, n_features)
+    n_weights = resolved.n_weights(n_features)
     groups = groups_of(kernel, n_features)
     each = np.arange(n_features) if groups is None else groups
     around = (min(noise, mean_square) / WIDEST, max(noise, mean_square) * WIDEST)
@@ -154,7 +155,7 @@ def free_hyperparameters(
     largest = float(rows.values.max(initial=0.0))
     free += [_of_transform(resolved, name, each, largest) for name in resolved.hyperparameters]
     if names is None:
-        return Space(resolved, n_features, noise, tuple(free))
+        return Space(resolved, n_weights, noise, tuple(free))
     known = [one.name for one in free]
     full_names = [f"transform__{name}" if f"transform__{name}" in known else name for name in names]
     for name in full_names:
@@ -162,7 +163,7 @@ def free_hyperparameters(
             raise ValueError(f"{name!r} is not a free hyperparameter; with this kernel there are {', '.join(known)}.")
     if is_ard(kernel) and "weights" not in full_names:
         raise ValueError('The kernel has weights="ard", but "weights" is not among the parameters to optimise.')
-    return Space(resolved, n_features, noise, tuple(one for one in free if one.name in full_names))
+    return Space(resolved, n_weights, noise, tuple(one for one in free if one.name in full_names))
 
 
 def _in_units(kernel: ResolvedKernel, rows: Rows, each: Array) -> Array:

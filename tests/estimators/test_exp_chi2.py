@@ -84,7 +84,7 @@ def test_sparse_rows_and_types():
 def test_blocks_do_not_matter(monkeypatch):
     sampler = ExpChi2Sampler(30, random_state=0).fit(X)
     Z = sampler.transform(X)
-    monkeypatch.setattr("histogp.estimators.exp_chi2.BLOCK", 100)
+    monkeypatch.setattr("histogp.maps.exp_chi2.BLOCK", 100)
     np.testing.assert_allclose(sampler.transform(X), Z, atol=1e-6)
 
 

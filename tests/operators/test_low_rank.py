@@ -186,7 +186,7 @@ def test_what_makes_no_sense_is_refused_by_a_sentence(what):
 
 
 def test_a_kernel_without_points_is_refused():
-    with pytest.raises(ValueError, match="no points yet"):
+    with pytest.raises(ValueError, match="no features yet"):
         LowRankOperator(ROWS, resolve(Chi2(), D))
 
 

@@ -12,7 +12,6 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from histogp.estimators.base import HistogramGP
 from histogp.estimators.state import snapshot
-from histogp.kernels import Chi2
 from histogp.posterior.fit import FEW_ROWS
 from histogp.posterior.variance import METHODS, VarianceMethod
 from histogp.storage import Array, Rows
@@ -39,7 +38,7 @@ class Pool:
         self._X = X.tocsr() if sparse.issparse(X) else X
         self.candidates = numbers_of(X, candidates)
         self.estimator = snapshot(estimator)
-        has_tables = not isinstance(self.estimator.kernel_, Chi2)
+        has_tables = not self.estimator.kernel_._has_features
         if has_tables and len(self.candidates) > MANY and self.estimator.n_examples_ > FEW_ROWS:
             self.estimator.prediction = "quantized"
         self.random = check_random_state(random_state)

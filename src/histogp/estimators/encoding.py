@@ -12,12 +12,12 @@ from histogp.container import ModelFileError
 from histogp.estimators.exp_chi2 import ExpChi2Sampler
 from histogp.estimators.feature_maps import AdditiveChi2Map, HomogeneousMap, SkewedChi2Map
 from histogp.estimators.optimizer import Optimizer
-from histogp.kernels import Chi2, Exponential, HistogramIntersection, Power
+from histogp.kernels import Chi2, ExpChi2, Exponential, HistogramIntersection, Power
 from histogp.storage import Array
 
 # What a file may name. Objects of other classes would need their code.
 _CLASSES: tuple[Any, ...] = (
-    *(HistogramIntersection, Chi2, Power, Exponential, Optimizer),
+    *(HistogramIntersection, Chi2, ExpChi2, Power, Exponential, Optimizer),
     *(AdditiveChi2Map, ExpChi2Sampler, HomogeneousMap, SkewedChi2Map),
 )
 _OBJECTS = {cls.__name__: cls for cls in _CLASSES}

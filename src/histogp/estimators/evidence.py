@@ -84,7 +84,7 @@ class EvidenceMixin:
                 raise ValueError(f"{name} must be a number above {lowest}; got {value!r}.")
         resolved = None
         if kernel is not None:
-            adapted = as_kernel(kernel)._adapt(posterior.operator.training_rows())
+            adapted = as_kernel(kernel)._adapt(posterior.operator.training_rows(), posterior.targets)
             resolved = resolve(adapted, self.n_features_in_)
         found = posterior.log_likelihood(
             resolved,

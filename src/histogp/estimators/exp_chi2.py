@@ -7,20 +7,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import _fit_context, clone
-from sklearn.utils import check_random_state
+from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from histogp._numba.jit import announce_compilation
 from histogp.estimators.feature_maps import AdditiveChi2Map, FeatureMap
-from histogp.estimators.validation import validate_features
-from histogp.maps.expand import chi2_matrix
-from histogp.maps.fourier import normal_frequencies, waves
-from histogp.storage import Array, Rows
-
-# Rows whose distances give the median.
-SAMPLED_ROWS = 500
-# Numbers of a block of angles.
-BLOCK = 2**22
+from histogp.estimators.validation import number_of_threads, validate_features
+from histogp.maps.exp_chi2 import RandomWaves, inverse_median, most_likely
+from histogp.maps.fourier import SAMPLINGS
+from histogp.storage import Array
 
 
 class ExpChi2Sampler(FeatureMap):
@@ -35,8 +32,9 @@ class ExpChi2Sampler(FeatureMap):
     ----------
     n_components : int, default=1000
         Output columns: pairs of cosines and sines; the last of an odd number is a cosine with a random phase.
-    beta : float or "median", default="median"
-        Inverse width; "median" is one over the median of chi2 between training rows.
+    beta : float or {"median", "evidence"}, default="median"
+        Inverse width. "median" is one over the median of chi2 between training rows; "evidence" that under which the
+        labels or targets of up to 1,000 of them are most likely, from a sixteenth to sixteen times the former.
     additive : AdditiveChi2Map or None, default=None
         The additive map; None is ``AdditiveChi2Map(n_components=5)``.
     sampling : {"orthogonal", "plain", "quasi"}, default="orthogonal"
@@ -64,9 +62,9 @@ class ExpChi2Sampler(FeatureMap):
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "beta": [StrOptions({"median"}), Interval(Real, 0, None, closed="neither")],
+        "beta": [StrOptions({"median", "evidence"}), Interval(Real, 0, None, closed="neither")],
         "additive": [None, AdditiveChi2Map],
-        "sampling": [StrOptions({"orthogonal", "plain", "quasi"})],
+        "sampling": [StrOptions(set(SAMPLINGS))],
         "random_state": ["random_state"],
     }
 
@@ -90,31 +88,43 @@ class ExpChi2Sampler(FeatureMap):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> ExpChi2Sampler:
-        """Adapt the additive map and beta to X (n_samples, n_features), and draw frequencies; y is ignored."""
+        """Adapt the additive map and beta to X (n_samples, n_features), and draw frequencies.
+
+        y (n_samples,) or (n_samples, n_targets) are labels or targets; only ``beta="evidence"`` looks at them.
+        """
         X = validate_features(self, X, reset=True)
         self.additive_ = self._additive().fit(X)
-        self.beta_ = _inverse_median(X) if self.beta == "median" else float(self.beta)
+        self.beta_ = self._width(X, y)
         rng = np.random.default_rng(int(check_random_state(self.random_state).randint(2**31)))
-        n_pairs, is_odd = divmod(int(self.n_components), 2)
-        n_inputs = self.additive_.n_components_ * X.shape[1]
-        drawn = normal_frequencies(self.sampling, n_inputs, n_pairs + is_odd, rng)
-        self._frequencies = (np.sqrt(self.beta_) * drawn).astype(np.float32)
-        self._phases = rng.uniform(0, 2 * np.pi, is_odd)
-        self._n_features_out = int(self.n_components)
+        self._install(
+            RandomWaves.draw(self.additive_._map, X.shape[1], int(self.n_components), self.beta_, self.sampling, rng)
+        )
         return self
+
+    def _install(self, chosen: RandomWaves) -> None:
+        self._waves = chosen
+        self._n_features_out = chosen.n_outputs
+
+    def _width(self, X: Any, y: Any) -> float:
+        if self.beta == "median":
+            return inverse_median(X)
+        if self.beta != "evidence":
+            return float(self.beta)
+        if y is None:
+            raise ValueError('beta="evidence" needs the labels or targets y.')
+        check_consistent_length(X, y)
+        y = np.asarray(y)
+        if type_of_target(y) in ("binary", "multiclass"):
+            y = 2.0 * (y[:, None] == np.unique(y)) - 1
+        targets = y.reshape(len(y), -1).astype(np.float64)
+        return most_likely(X, targets - targets.mean(axis=0))
 
     def transform(self, X: Any) -> Array:
         """The features, (n, n_components), dense; in the precision of X."""
         check_is_fitted(self)
+        announce_compilation()
         X = validate_features(self, X, reset=False)
-        out = np.empty((X.shape[0], self._n_features_out), X.dtype)
-        frequencies = self._frequencies.astype(X.dtype, copy=False)
-        step = max(1, BLOCK // max(self._frequencies.shape))
-        for begin in range(0, X.shape[0], step):
-            some = slice(begin, begin + step)
-            angles = self.additive_.transform(X[some]) @ frequencies
-            out[some] = waves(np.asarray(angles), self._phases)
-        return out
+        return self._waves.transform(X, number_of_threads(self.additive_.n_jobs))
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """``expchi2sampler0, ...``"""
@@ -126,7 +136,7 @@ class ExpChi2Sampler(FeatureMap):
         return additive.set_output(transform="default")
 
     def _state(self) -> dict[str, Array]:
-        own = {"frequencies": self._frequencies, "phases": self._phases, "beta": np.array([self.beta_])}
+        own = {"frequencies": self._waves.frequencies, "phases": self._waves.phases, "beta": np.array([self.beta_])}
         return own | {f"additive.{name}": array for name, array in self.additive_._state().items()}
 
     def _restore(self, n_features: int, reader: Any, prefix: str = "map.") -> None:
@@ -135,16 +145,7 @@ class ExpChi2Sampler(FeatureMap):
         self.additive_._restore(n_features, reader, f"{prefix}additive.")
         n_pairs, is_odd = divmod(int(self.n_components), 2)
         shape = (self.additive_.n_components_ * n_features, n_pairs + is_odd)
-        self._frequencies = reader.array(f"{prefix}frequencies", np.float32, shape)
-        self._phases = reader.array(f"{prefix}phases", np.float64, (is_odd,))
+        frequencies = reader.array(f"{prefix}frequencies", np.float32, shape)
+        phases = reader.array(f"{prefix}phases", np.float64, (is_odd,))
         self.beta_ = float(reader.array(f"{prefix}beta", np.float64, (1,), lowest=0)[0])
-        self._n_features_out = int(self.n_components)
-
-
-def _inverse_median(X: Any) -> float:
-    """One over the median of chi2 between some rows; one if that is zero."""
-    rows = Rows.from_array(X[:: -(-X.shape[0] // SAMPLED_ROWS)]).to_dense()
-    kernel, sums = chi2_matrix(rows, rows), rows.sum(axis=1)
-    distances = ((sums[:, None] + sums) / 2 - kernel)[np.triu_indices(len(rows), 1)]
-    median = float(np.median(distances)) if len(distances) else 0.0
-    return 1 / median if median > 0 else 1.0
+        self._install(RandomWaves(self.additive_._map, frequencies, phases))

@@ -126,7 +126,7 @@ class LearningMixin(CallbackSupportMixin):
         announce_compilation()
         problem = self._problem(examples, self.noise, outputs)
         watch = Watch(self, with_callbacks, X=X, y=y, metadata={"sample_weight": examples.weights})
-        kernel = as_kernel(self.kernel)._adapt(X)
+        kernel = as_kernel(self.kernel)._adapt(X, problem.targets)
         operator = build_operator(X, resolve(kernel, X.shape[1]), number_of_threads(self.n_jobs))
         seed = int(check_random_state(self.random_state).randint(2**31))
         rng = np.random.default_rng(seed)
@@ -204,7 +204,7 @@ class LearningMixin(CallbackSupportMixin):
         before: Posterior = self._posterior
         n_changed, n_searched = self._since_search
         n_changed += n_changes
-        kernel = self._adapted_again(operator, before.operator.n_rows)
+        kernel = self._adapted_again(operator, problem.targets, before.operator.n_rows)
         if kernel is not self.kernel_:
             operator, rows = operator.with_kernel(resolve(kernel, operator.n_columns)), None
         tuned = Tuned(kernel, self.noise_, operator, problem.noise)
@@ -232,12 +232,13 @@ class LearningMixin(CallbackSupportMixin):
             if hasattr(self, "log_marginal_likelihood_"):  # of other examples
                 self.log_marginal_likelihood_ = self.log_marginal_likelihood_error_ = np.nan
 
-    def _adapted_again(self, operator: KernelOperator, n_before: int) -> Kernel:
+    def _adapted_again(self, operator: KernelOperator, targets: Array, n_before: int) -> Kernel:
         """The kernel, with what it takes from the examples taken again as long as they were few."""
         given = as_kernel(self.kernel)
         if not given._adapts or n_before >= FEW_TO_ADAPT or operator.n_rows <= n_before:
             return self.kernel_
-        return clone(self.kernel_).set_params(points=None)._adapt(operator.training_rows())
+        left_to_data = {name: getattr(given, name) for name in given._from_data}
+        return clone(self.kernel_).set_params(**left_to_data)._adapt(operator.training_rows(), targets)
 
     def _search_again(self, given: Tuned, problem: Problem, rng: np.random.Generator) -> Tuned:
         """Search for hyperparameters from those that were found before."""
@@ -273,7 +274,7 @@ class LearningMixin(CallbackSupportMixin):
         self.kernel_ = tuned.kernel
         self.noise_ = tuned.noise_value
         self._install(posterior)
-        self.feature_relevance_ = posterior.variance_shares()
+        self.feature_relevance_ = posterior.operator.shares()
         self.n_examples_ = posterior.operator.n_rows
         self.n_nonzeros_ = posterior.operator.product_cost
         self.n_iter_ = solution.n_iterations

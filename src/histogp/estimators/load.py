@@ -13,7 +13,8 @@ from histogp.estimators.regressor import HistogramGPRegressor
 from histogp.estimators.streaming import model_file as streaming_file
 from histogp.estimators.streaming.pca import StreamingPCA
 from histogp.estimators.streaming.penalised import StreamingElasticNet, StreamingGroupLasso
-from histogp.estimators.streaming.ridge import StreamingRidge, StreamingRidgeClassifier
+from histogp.estimators.streaming.ridge import StreamingRidge
+from histogp.estimators.streaming.ridge_classifier import StreamingRidgeClassifier
 
 CLASSES = {cls.__name__: cls for cls in (HistogramGPClassifier, HistogramGPRegressor, HistogramGPOneClass)}
 STREAMING = {

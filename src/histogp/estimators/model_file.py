@@ -14,7 +14,7 @@ from histogp.estimators import table_file
 from histogp.estimators.encoding import Reader, Writer, integer
 from histogp.estimators.examples import Examples
 from histogp.estimators.validation import number_of_threads
-from histogp.kernels import Chi2, Kernel, resolve
+from histogp.kernels import Kernel, resolve
 from histogp.operators.build import restore_operator
 from histogp.operators.grid import GridLayout
 from histogp.operators.low_rank import LowRankOperator
@@ -62,7 +62,7 @@ def save(estimator: Any, path: Any, include_training: bool) -> None:
         )
     estimator._validate_params()
     include_training = bool(include_training)
-    has_features = isinstance(estimator.kernel_, Chi2)
+    has_features = estimator.kernel_._has_features
     if not include_training:
         if not has_features:
             _quantized(estimator)  # refuses what cannot be done
@@ -144,7 +144,7 @@ def _restore(cls: Any, document: dict[str, Any], reader: Reader) -> Any:
     # Before anything of that length is made, it must be in the file.
     if includes_training:
         pointers = reader.array("data.indptr", np.int64, (n_features + 1,))
-    elif isinstance(kernel, Chi2):
+    elif kernel._has_features:
         pointers = np.empty(0, np.int64)
         if np.shape(kernel.points)[1:] != (n_features,):
             raise ModelFileError("the points of its kernel are damaged.")
@@ -178,7 +178,7 @@ def _restore(cls: Any, document: dict[str, Any], reader: Reader) -> Any:
     if includes_training:
         targets = _unpack_examples(estimator, reader, document["examples"])
         estimator._install(_read_training(estimator, resolved, reader, pointers, targets, tables, seed))
-    elif isinstance(kernel, Chi2):
+    elif kernel._has_features:
         estimator._posterior = _read_features(resolved, reader, n_features, n_problems, tables, seed)
     else:
         quantized = _read_table(estimator, resolved, reader, pointers, n_problems)

@@ -8,7 +8,7 @@ import numpy as np
 
 from histogp.container import ModelFileError
 from histogp.estimators.encoding import Reader, Writer, integer
-from histogp.kernels import ResolvedChi2, ResolvedKernel
+from histogp.kernels import ResolvedFeatures, ResolvedKernel
 from histogp.operators.nodes import LowerTable, NodeLayout
 from histogp.posterior.calibrated import Calibrated
 from histogp.posterior.fit import Tables
@@ -147,9 +147,9 @@ def _pack_weights(out: _Prefixed, version: None, weights: Any) -> Any:
 
 
 def _unpack_weights(source: _Source, document: Any) -> tuple[Any, Any]:
-    if not isinstance(source.kernel, ResolvedChi2) or source.kernel.additive is None:
+    if not isinstance(source.kernel, ResolvedFeatures) or source.kernel.feature_map is None:
         raise ModelFileError("its weights are not those of its kernel.")
-    return None, source.get("values", np.float64, (source.kernel.additive.n_terms * source.n_features, None))
+    return None, source.get("values", np.float64, (source.kernel.rank(source.n_features), None))
 
 
 _PACK: dict[str, Any] = {

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
-from histogp.storage import Array
+from histogp.storage import Array, dense
 
 
 class Kernel(BaseEstimator):
@@ -17,11 +17,19 @@ class Kernel(BaseEstimator):
     weights: Any
     groups: Any
 
-    _adapts = False
-    """Whether it takes something from training data."""
+    _has_features = False
+    """Whether an estimator works with features whose products are the kernel."""
+    _from_data: tuple[str, ...] = ()
+    """Parameters that may be left to training data, as None or by a name."""
 
-    def _adapt(self, X: Any) -> Kernel:
-        """The kernel with what it takes from training data, an array, CSR or `Rows`, if anything."""
+    @property
+    def _adapts(self) -> bool:
+        """Whether it takes something from training data."""
+        given = (getattr(self, name) for name in self._from_data)
+        return any(value is None or isinstance(value, str) for value in given)
+
+    def _adapt(self, X: Any, targets: Array | None = None) -> Kernel:
+        """The kernel with what it takes from training data, if anything: an array, CSR or `Rows`; targets (N, M)."""
         return self
 
     def _resolve(self, n_features: int) -> Any:
@@ -84,6 +92,15 @@ def per_dimension(name: str, value: Any, n_values: int, unit: str = "feature") -
     if array.shape not in ((), (n_values,)) or not np.all(np.isfinite(array)):
         raise ValueError(f"{name} must be one finite number, or one for each of the {n_values} {unit}s; got {value!r}.")
     return array
+
+
+def check_pair(X: Any, Y: Any) -> tuple[Array, Array]:
+    """Two dense matrices of as many columns; None is the first one again."""
+    X = dense(check_non_negative(X))
+    Y = X if Y is None else dense(check_non_negative(Y))
+    if X.shape[1] != Y.shape[1]:
+        raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}; they must be as many.")
+    return X, Y
 
 
 def check_non_negative(X: Any) -> Any:

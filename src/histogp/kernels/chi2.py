@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from histogp.kernels.base import Kernel, check_non_negative, resolve, resolved_weights
-from histogp.kernels.intersection import ResolvedKernel
+from histogp.kernels.base import Kernel, check_pair, resolve, resolved_weights
+from histogp.kernels.features import ResolvedChi2
 from histogp.maps.additive import Direct
 from histogp.maps.expand import chi2_matrix
 from histogp.maps.points import direct_map, typical_rows
-from histogp.storage import Array, dense
+from histogp.storage import Array
 
 # Terms for each dimension; a fraction of that reaches rounding.
 MOST = 1000
@@ -50,6 +49,9 @@ class Chi2(Kernel):
     array([[3.5]])
     """
 
+    _has_features = True
+    _from_data = ("points",)
+
     def __init__(
         self, n_components: Any = 3, *, tol: float = 1e-3, weights: Any = None, groups: Any = None, points: Any = None
     ):
@@ -61,17 +63,10 @@ class Chi2(Kernel):
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Evaluate the kernel densely, without approximation: ``K(X, Y)``, or ``K(X, X)`` without Y."""
-        X = dense(check_non_negative(X))
-        Y = X if Y is None else dense(check_non_negative(Y))
-        if X.shape[1] != Y.shape[1]:
-            raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}; they must be as many.")
+        X, Y = check_pair(X, Y)
         return chi2_matrix(X, Y, weights=resolve(self, X.shape[1]).weights)
 
-    @property
-    def _adapts(self) -> bool:  # type: ignore[override]
-        return self.points is None
-
-    def _adapt(self, X: Any) -> Chi2:
+    def _adapt(self, X: Any, targets: Array | None = None) -> Chi2:
         if not self._adapts:
             return self
         check_components(self.n_components, self.tol)
@@ -106,10 +101,3 @@ def check_components(n_components: Any, tol: Any) -> None:
         raise ValueError(f'n_components must be a whole number from 1 to {MOST} or "auto"; got {n_components!r}.')
     if not (isinstance(tol, Real) and 0 < float(tol) < np.inf):
         raise ValueError(f"tol must be a number above 0; got {tol!r}.")
-
-
-@dataclass(frozen=True, eq=False)
-class ResolvedChi2(ResolvedKernel):
-    """For operators; ``additive`` is None as long as nobody has seen data. Like heights, ``K_d(x, x) = w_d x_d``."""
-
-    additive: Direct | None

@@ -103,6 +103,10 @@ class ResolvedKernel:
     hyperparameters: Mapping[str, Array]
     weights: Array | None
 
+    def n_weights(self, n_columns: int) -> int:
+        """How many there are, for this number of dimensions."""
+        return n_columns
+
     def heights(self, data: Nonzeros) -> Array:
         """``w g(x)`` for the non-zeros of `Rows` or `SortedColumns`, (nnz,)."""
         return self.weighted(self.transformed(data), data)
@@ -160,11 +164,10 @@ class ResolvedKernel:
         """The same kernel with other values."""
         return replace(self, weights=weights, hyperparameters=hyperparameters)
 
-    def scaled(self, factor: float, n_features: int) -> ResolvedKernel:
+    def scaled(self, factor: float, n_columns: int) -> ResolvedKernel:
         """The kernel times a number."""
-        return self.replace(
-            np.full(n_features, factor) if self.weights is None else factor * self.weights, self.hyperparameters
-        )
+        weights = np.ones(self.n_weights(n_columns)) if self.weights is None else self.weights
+        return self.replace(factor * weights, self.hyperparameters)
 
     def select(self, first: int, last: int) -> ResolvedKernel:
         """The kernel of the dimensions ``first..last`` alone."""

@@ -8,6 +8,7 @@ from sklearn.base import clone
 
 from histogp.kernels.base import Kernel
 from histogp.kernels.chi2 import Chi2
+from histogp.kernels.exp_chi2 import ExpChi2
 from histogp.kernels.intersection import HistogramIntersection
 from histogp.kernels.transforms import Exponential, Power
 
@@ -16,6 +17,7 @@ _SHORT_NAMES: dict[str, Callable[[], Kernel]] = {
     "hik-poly": lambda: HistogramIntersection(transform=Power()),
     "hik-exp": lambda: HistogramIntersection(transform=Exponential()),
     "chi2": Chi2,
+    "exp-chi2": ExpChi2,
 }
 
 

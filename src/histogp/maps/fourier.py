@@ -8,6 +8,8 @@ from scipy.stats import qmc
 
 from histogp.storage import Array
 
+SAMPLINGS = ("orthogonal", "plain", "quasi")
+
 
 def normal_frequencies(sampling: str, n_inputs: int, n_frequencies: int, rng: np.random.Generator) -> Array:
     """Columns that are standard normal, each by itself, (n_inputs, n_frequencies): those of ``exp(-|x - y|^2 / 2)``.
@@ -31,12 +33,16 @@ def normal_frequencies(sampling: str, n_inputs: int, n_frequencies: int, rng: np
     return np.hstack(blocks)
 
 
-def waves(angles: Array, phases: Array) -> Array:
+def waves(angles: Array, phases: Array, out: Array | None = None) -> Array:
     """Pairs of cosines and sines, and a cosine for each phase at the end, (n, 2 pairs + len(phases)).
 
     The product of a row with itself is one, up to the latter.
     """
     n_pairs = angles.shape[1] - len(phases)
-    pairs, last = angles[:, :n_pairs], angles[:, n_pairs:]
-    factor = angles.dtype.type(np.sqrt(2 / (2 * n_pairs + len(phases))))
-    return factor * np.hstack([np.cos(pairs), np.sin(pairs), np.cos(last + phases.astype(angles.dtype))])
+    n_outputs = 2 * n_pairs + len(phases)
+    out = np.empty((len(angles), n_outputs), angles.dtype) if out is None else out
+    np.cos(angles[:, :n_pairs], out=out[:, :n_pairs])
+    np.sin(angles[:, :n_pairs], out=out[:, n_pairs : 2 * n_pairs])
+    np.cos(angles[:, n_pairs:] + phases.astype(angles.dtype), out=out[:, 2 * n_pairs :])
+    out *= angles.dtype.type(np.sqrt(2 / n_outputs))
+    return out

@@ -199,6 +199,11 @@ class KernelOperator(ABC):
     def trace_gradient(self) -> dict[str, Array]:
         """Derivative of the trace of K, by the same names."""
 
+    def shares(self) -> Array:
+        """The part that each dimension has in the trace of K, or what comes closest to it, (D,)."""
+        traces = self.traces()
+        return traces / max(traces.sum(), np.finfo(float).tiny)
+
     @property
     def rank(self) -> int | None:
         """The number of features, if K is their product with themselves, ``Phi Phi^T``; then there is what follows."""
@@ -220,12 +225,12 @@ class KernelOperator(ABC):
         """``x -> phi(x)^T weights``; weights (rank, M)."""
         raise NotImplementedError
 
-    def by_column(self, by_feature: Array) -> Array:
-        """Sums over the features of each dimension, (rank, ...) to (D, ...)."""
+    def by_weight(self, by_feature: Array) -> Array:
+        """Sums over the features that share a weight of the kernel, (rank, ...) to (n_weights, ...)."""
         raise NotImplementedError
 
-    def by_feature(self, by_column: Array) -> Array:
-        """The value of its dimension for every feature, (D,) to (rank,)."""
+    def by_feature(self, by_weight: Array) -> Array:
+        """The weight of each feature, (n_weights,) to (rank,)."""
         raise NotImplementedError
 
     def using(self, n_threads: int) -> KernelOperator:

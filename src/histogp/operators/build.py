@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from histogp.kernels import ResolvedChi2, ResolvedKernel
+from histogp.kernels import ResolvedFeatures, ResolvedKernel
 from histogp.operators.base import KernelOperator
 from histogp.operators.low_rank import LowRankOperator
 from histogp.operators.sorted import SortedOperator
@@ -13,13 +13,13 @@ from histogp.storage import Rows, SortedColumns
 
 def build_operator(X: Any, kernel: ResolvedKernel, n_threads: int = 1) -> KernelOperator:
     """The kernel matrix of the non-negative rows of ``X``, dense or scipy.sparse, (N, D)."""
-    if isinstance(kernel, ResolvedChi2):
+    if isinstance(kernel, ResolvedFeatures):
         return LowRankOperator(Rows.from_array(X, n_threads), kernel, n_threads)
     return SortedOperator(SortedColumns.from_array(X, n_threads), kernel, n_threads)
 
 
 def restore_operator(data: SortedColumns, kernel: ResolvedKernel, n_threads: int = 1) -> KernelOperator:
     """The same from data that are sorted already."""
-    if isinstance(kernel, ResolvedChi2):
+    if isinstance(kernel, ResolvedFeatures):
         return LowRankOperator(data.to_rows(data.values, n_threads), kernel, n_threads)
     return SortedOperator(data, kernel, n_threads)

@@ -9,8 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy import sparse
 
-from histogp.kernels import ResolvedChi2, ResolvedKernel
-from histogp.maps.expand import expand
+from histogp.kernels import ResolvedFeatures, ResolvedKernel
 from histogp.operators.base import Grid, KernelOperator, Precision
 from histogp.storage import Array, Rows, SortedColumns, dense
 
@@ -19,34 +18,32 @@ BLOCK = 2**22
 # More features than that are kept sparse, and those of data with a smaller part of non-zeros.
 MOST_DENSE = 2**15
 SPARSE = 0.05
-_DTYPES = {"single": np.float32, "double": np.float64}
+# Bytes of features of the training rows that are kept.
+MOST_KEPT = 2**31
 
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """The features of rows, ``sqrt(w_d)`` times the terms of the kernel's expansion; dense, or CSR if they are many."""
+    """The features of rows, times the roots of their weights; dense, or CSR if they are many."""
 
-    kernel: ResolvedChi2
+    kernel: ResolvedFeatures
     n_columns: int
     n_threads: int
     is_sparse: bool = False
 
     @property
     def rank(self) -> int:
-        assert self.kernel.additive is not None
-        return self.kernel.additive.n_terms * self.n_columns
+        return self.kernel.rank(self.n_columns)
 
     def of(self, rows: Rows) -> Any:
         """(n, rank)"""
-        assert self.kernel.additive is not None
-        Z = expand(self.kernel.additive, self._matrix(rows), self.n_threads)
+        return self.weighted(self.kernel.features(self._matrix(rows), self.n_threads))
+
+    def weighted(self, Z: Any) -> Any:
         if self.kernel.weights is None:
             return Z
-        roots = self.by_feature(np.sqrt(self.kernel.weights))
-        return Z.multiply(roots).tocsr() if sparse.issparse(Z) else np.multiply(Z, roots, out=Z)
-
-    def by_feature(self, by_column: Array) -> Array:
-        return np.resize(by_column, self.rank)  # term by term
+        roots = self.kernel.by_feature(np.sqrt(self.kernel.weights), self.n_columns)
+        return Z.multiply(roots).tocsr() if sparse.issparse(Z) else Z * roots
 
     def _matrix(self, rows: Rows) -> Any:
         if self.is_sparse:
@@ -56,36 +53,46 @@ class Features:
 
     def blocks(self, rows: Rows) -> Iterator[tuple[slice, Any]]:
         """The same in pieces of bounded size."""
-        step = max(1, BLOCK // min(self.rank, MOST_DENSE))
+        step = max(1, BLOCK // min(self.kernel.width(self.n_columns), MOST_DENSE))
         for begin in range(0, rows.n_rows, step):
             some = slice(begin, min(begin + step, rows.n_rows))
             yield some, self.of(rows.block(some.start, some.stop))
 
 
 class LowRankOperator(KernelOperator):
-    """The additive chi-squared kernel by its features, which are made from the rows when they are needed.
+    """A kernel by its features, which are made from the rows when they are needed.
+
+    Those of the training rows stay until `release` if they take long to make and not too much memory.
 
     Parameters
     ----------
     rows : Rows
         The training rows, raw values.
-    kernel : ResolvedChi2
+    kernel : ResolvedFeatures
         One that has seen data.
     n_threads : int
     """
 
-    def __init__(self, rows: Rows, kernel: ResolvedChi2, n_threads: int = 1):
-        if kernel.additive is None:
-            raise ValueError("The kernel has no points yet, which it takes from training data.")
+    def __init__(self, rows: Rows, kernel: ResolvedFeatures, n_threads: int = 1):
+        if kernel.feature_map is None:
+            raise ValueError("The kernel has no features yet, which it takes from training data.")
         self.rows = rows
-        self.kernel: ResolvedChi2 = kernel
+        self.kernel: ResolvedFeatures = kernel
         self.n_threads = n_threads
         n_values = rows.n_rows * rows.n_columns
         few = len(rows.values) < SPARSE * n_values
-        n_features = kernel.additive.n_terms * rows.n_columns
-        self._features = Features(kernel, rows.n_columns, n_threads, few or n_features > MOST_DENSE)
-        largest = rows.values.max(initial=0.0) * (1.0 if kernel.weights is None else kernel.weights.max(initial=0.0))
+        is_sparse = few or kernel.width(rows.n_columns) > MOST_DENSE
+        self._features = Features(kernel, rows.n_columns, n_threads, is_sparse)
+        self._kept: list[list[tuple[slice, Any]]] = []  # of one, which operators with other weights share
+        largest = rows.values.max(initial=0.0) if kernel.diagonal() is None else 1.0
+        largest *= 1.0 if kernel.weights is None else kernel.weights.max(initial=0.0)
         self.scale = 2.0 ** np.clip(np.ceil(np.log2(largest)), -1000, 1000) if largest > 0 else 1.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_kept": []}
+
+    def release(self) -> None:
+        self._kept = []
 
     block_width = 16
 
@@ -112,7 +119,13 @@ class LowRankOperator(KernelOperator):
         return SortedColumns.from_rows(self.rows, self.n_threads)
 
     def features(self, rows: Rows) -> Iterator[tuple[slice, Any]]:
-        return self._features.blocks(rows)
+        takes_long = self.kernel.diagonal() is not None
+        if rows is not self.rows or not takes_long or 8 * rows.n_rows * self.rank > MOST_KEPT:
+            return self._features.blocks(rows)
+        # Without weights, so that they serve with others as well.
+        if not self._kept:
+            self._kept[:] = [list(replace(self._features, kernel=self._plain()).blocks(rows))]
+        return ((some, self._features.weighted(Z)) for some, Z in self._kept[0])
 
     def project(self, vectors: Array) -> Array:
         out = np.zeros((self.rank, vectors.shape[1]))
@@ -121,7 +134,7 @@ class LowRankOperator(KernelOperator):
         return out
 
     def combine(self, weights: Array) -> Array:
-        return _combine(self._features, self.rows, weights)
+        return _combined(self.features(self.rows), self.n_rows, weights)
 
     def matmat(self, vectors: Array, precision: Precision = "double") -> Array:
         return self.combine(self.project(vectors))
@@ -143,6 +156,9 @@ class LowRankOperator(KernelOperator):
             yield some, self.cross_matrix(rows.block(some.start, some.stop), self.rows)
 
     def cross_diagonal(self, rows: Rows) -> Array:
+        constant = self.kernel.diagonal()
+        if constant is not None:
+            return np.full(rows.n_rows, constant)
         out = np.empty(rows.n_rows)
         for some, Z in self.features(rows):
             out[some] = _squares(Z).sum(axis=1)
@@ -157,31 +173,38 @@ class LowRankOperator(KernelOperator):
         return out
 
     def with_kernel(self, kernel: ResolvedKernel) -> LowRankOperator:
-        if not isinstance(kernel, ResolvedChi2):
-            raise ValueError("A model with the chi-squared kernel cannot take one of another kind: fit another.")
-        if kernel.additive is None:
-            kernel = ResolvedChi2(None, {}, kernel.weights, self.kernel.additive)
-        return LowRankOperator(self.rows, kernel, self.n_threads)
+        if not isinstance(kernel, type(self.kernel)):
+            raise ValueError("A model with a chi-squared kernel cannot take one of another kind: fit another.")
+        other = LowRankOperator(self.rows, kernel.like(self.kernel), self.n_threads)
+        if other.kernel.feature_map is self.kernel.feature_map:
+            other._kept = self._kept
+        return other
 
     def unweighted(self) -> LowRankOperator:
-        return self.with_kernel(self.kernel.replace(None, {}))
+        return self.with_kernel(self._plain())
+
+    def _plain(self) -> ResolvedFeatures:
+        return replace(self.kernel, weights=None)
 
     def gradient(self, left: Array, right: Array, sums: Array | None = None) -> dict[str, Array]:
         plain = self.unweighted()
         products = plain.project(left) * plain.project(right)
-        return {"weights": self.by_column(products.sum(axis=1) if sums is None else products @ sums)}
+        return {"weights": self.by_weight(products.sum(axis=1) if sums is None else products @ sums)}
 
-    def by_column(self, by_feature: Array) -> Array:
-        return by_feature.reshape(-1, self.n_columns, *by_feature.shape[1:]).sum(axis=0)
+    def by_weight(self, by_feature: Array) -> Array:
+        return self.kernel.by_weight(by_feature, self.n_columns)
 
-    def by_feature(self, by_column: Array) -> Array:
-        return self._features.by_feature(by_column)
+    def by_feature(self, by_weight: Array) -> Array:
+        return self.kernel.by_feature(by_weight, self.n_columns)
 
     def traces(self) -> Array:
         total = np.zeros(self.rank)
         for _, Z in self.features(self.rows):
             total += _squares(Z).sum(axis=0)
-        return self.by_column(total)
+        return self.by_weight(total)
+
+    def shares(self) -> Array:
+        return super().shares() if self.kernel.diagonal() is None else self.kernel.shares(self.rows)
 
     def trace_gradient(self) -> dict[str, Array]:
         return {"weights": self.unweighted().traces()}
@@ -235,12 +258,12 @@ class LowRankTable:
     weights: Array
 
     def evaluate(self, rows: Rows, n_threads: int = 1) -> Array:
-        return _combine(replace(self.features, n_threads=n_threads), rows, self.weights)
+        return _combined(replace(self.features, n_threads=n_threads).blocks(rows), rows.n_rows, self.weights)
 
 
-def _combine(features: Features, rows: Rows, weights: Array) -> Array:
-    out = np.empty((rows.n_rows, weights.shape[1]))
-    for some, Z in features.blocks(rows):
+def _combined(blocks: Iterator[tuple[slice, Any]], n_rows: int, weights: Array) -> Array:
+    out = np.empty((n_rows, weights.shape[1]))
+    for some, Z in blocks:
         out[some] = Z @ weights
     return out
 
@@ -251,6 +274,6 @@ def _squares(Z: Any) -> Any:
 
 def _refuse(what: str) -> NoReturn:
     raise ValueError(
-        f"The chi-squared kernel does not need {what}: its exact prediction and its precise variance are from features "
+        f"A chi-squared kernel does not need {what}: its exact prediction and its precise variance are from features "
         "already, in time independent of the number of examples."
     )

@@ -162,11 +162,6 @@ class Posterior:
         start = found[0].alpha
         return fit_posterior(operator, noise, targets, options, rng, seed=self.seed, start=start, keep=True)
 
-    def variance_shares(self) -> Array:
-        """The part that each dimension has in the trace of K, (D,)."""
-        traces = self.operator.traces()
-        return traces / max(traces.sum(), np.finfo(float).tiny)
-
     def log_likelihood(
         self,
         kernel: ResolvedKernel | None,

@@ -20,7 +20,7 @@ from histogp.posterior.priors import Priors
 from histogp.posterior.quasi_newton import Minimum, minimize
 from histogp.posterior.weights import search_weights
 from histogp.solvers.options import SolverOptions
-from histogp.solvers.primal import is_primal
+from histogp.solvers.primal import searches_primal
 from histogp.storage import Array
 
 Method = Literal["bound", "gradient", "exact"]
@@ -90,7 +90,9 @@ def optimise(
     """
     search = _Search(data, space, options, rng, report)
     interrupted = False
-    few_threads = not is_primal(data.operator) and (options.method != "exact" or data.operator.n_rows <= SMALL_MATRIX)
+    few_threads = not searches_primal(data.operator) and (
+        options.method != "exact" or data.operator.n_rows <= SMALL_MATRIX
+    )
     try:
         with single_threaded_blas() if few_threads else nullcontext():
             search.run()
@@ -137,7 +139,7 @@ class _Search:
         options = self.options
         if options.method == "bound":
             return Bounded(self.data, options.bound, options.solver, int(self.rng.integers(2**31)))
-        if is_primal(self.data.operator):
+        if searches_primal(self.data.operator):
             return Primal(self.data)
         if options.method == "exact" or self.sample is self.data:
             return Exact(self.data)
@@ -154,7 +156,7 @@ class _Search:
             self.search_few(self.space, self.space.start)
             return
         # First one scale for all weights: a place to start from, and the unit of the prior.
-        common = Space(self.space.kernel, self.space.n_features, self.space.noise, _with_one_weight(self.space.free))
+        common = Space(self.space.kernel, self.space.n_weights, self.space.noise, _with_one_weight(self.space.free))
         theta = self.search_few(common, common.start)
         if self.best is None:
             return

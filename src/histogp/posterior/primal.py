@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg import cho_solve, eigh, solve_triangular
 
 from histogp.blas import suited_blas
 from histogp.hyperparameters import Space
@@ -22,6 +23,13 @@ class _Problems:
 
     statistics: StreamingStatistics
     log_noise: float  # the sum of its logarithms
+
+    @cached_property
+    def spectrum(self) -> tuple[Array, Array]:
+        """Eigenvalues of the Gram matrix, (rank,), and the cross products along its eigenvectors, (rank, k)."""
+        with suited_blas(float(len(self.statistics.sums)) ** 3):
+            values, vectors = eigh(self.statistics.gram, check_finite=False)
+            return np.maximum(values, 0.0), vectors.T @ self.statistics.cross
 
 
 class Primal(Exact):
@@ -45,10 +53,13 @@ class Primal(Exact):
         return self.at(space.kernel_at(theta).weights, space.noise_factor(theta))
 
     def at(self, weights: Array | None, noise_factor: float, *, derivatives: bool = True) -> Likelihood:
-        """With weights (D,) of the kernel and noise times a factor."""
-        n_columns = self.data.operator.n_columns
-        weights = np.ones(n_columns) if weights is None else weights
-        parts = [self._of(problems, weights, noise_factor, derivatives) for problems in self._problems]
+        """With weights (n_weights,) of the kernel and noise times a factor."""
+        if weights is None:
+            weights = np.ones(self._plain.kernel.n_weights(self._plain.n_columns))
+        if len(weights) == 1 and derivatives:
+            parts = [self._scaled(problems, float(weights[0]), noise_factor) for problems in self._problems]
+        else:
+            parts = [self._of(problems, weights, noise_factor, derivatives) for problems in self._problems]
         return Likelihood(
             sum(part.value for part in parts),
             None,
@@ -56,6 +67,27 @@ class Primal(Exact):
             supply=_total([part.supply for part in parts]),
             data_term=sum(part.data_term for part in parts),
         )
+
+    def _scaled(self, problems: _Problems, weight: float, factor: float) -> Likelihood:
+        """With one weight for all features: from one eigendecomposition for all values of it and of the noise."""
+        values, along = problems.spectrum
+        n, n_targets = self.data.targets.shape[0], along.shape[1]
+        values, along = values / factor, along / factor
+        left = 1 / (1 + weight * values)
+        squares = float(np.trace(problems.statistics.target_gram)) / factor
+        explained = weight * np.sum(along**2 * left[:, None], axis=0).sum()
+        determinant = -float(np.log(left).sum()) + problems.log_noise + n * np.log(factor)
+        data_term = squares - explained
+        value = -(data_term + n_targets * (determinant + n * np.log(2 * np.pi))) / 2
+        demand = {
+            "weights": np.sum((along * left[:, None]) ** 2).reshape(1),
+            "noise": np.asarray(data_term - weight * np.sum(along**2 * (left**2)[:, None])),
+        }
+        supply = {
+            "weights": n_targets * np.sum(values * left).reshape(1),
+            "noise": np.asarray(n_targets * (n - len(values) + left.sum())),
+        }
+        return Likelihood(value, None, demand=demand, supply=supply, data_term=data_term)
 
     def _of(self, problems: _Problems, weights: Array, factor: float, derivatives: bool) -> Likelihood:
         statistics = problems.statistics
@@ -82,9 +114,9 @@ class Primal(Exact):
             faint = np.flatnonzero(inner.diagonal() < 1)
             half = solve_triangular(triangle, roots[:, None] * gram[:, faint], lower=True)
             own[faint] = gram.diagonal()[faint] - np.einsum("ij,ij->j", half, half)
-        by_column = self._plain.by_column
-        demand = {"weights": by_column(np.sum(residual**2, axis=1))}
-        supply = {"weights": n_targets * by_column(own)}
+        by_weight = self._plain.by_weight
+        demand = {"weights": by_weight(np.sum(residual**2, axis=1))}
+        supply = {"weights": n_targets * by_weight(own)}
         # alpha^T D alpha and tr(A^-1 D), for the noise D
         demand["noise"] = np.asarray(squares - 2 * np.sum(side * mean) + np.sum(mean * (inner @ mean)))
         supply["noise"] = np.asarray(n_targets * (n - rank + np.trace(inverse)))

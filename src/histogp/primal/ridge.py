@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,6 +88,14 @@ class Ridge:
         cross = components.vectors.T @ problem.cross
         return cls(components, cross, problem.target_means, problem.squares, problem.weight, intercept)
 
+    def transform(self, Z: Any) -> Array:
+        """The coordinates of features, (n, r)."""
+        return self.components.transform(Z)
+
+    def best(self, error: Callable[[float], float]) -> float:
+        """The candidate with the smallest error."""
+        return float(min(self.penalties(), key=error))
+
     def penalties(self) -> Array:
         """Candidates, (A,)."""
         return PENALTIES * max(float(self.components.variances.max(initial=0.0)), np.finfo(float).tiny)
@@ -117,7 +126,8 @@ class Ridge:
 
     def _unexplained(self, inverse: Array) -> Array:
         """The squares of the targets that no weights explain, (k,)."""
-        return np.maximum(self.target_squares - np.sum(self.cross**2 * inverse[:, None], axis=0), 0.0)
+        left = self.target_squares - np.sum(self.cross**2 * inverse[:, None], axis=0)
+        return np.where(left > len(inverse) * np.finfo(float).eps * self.target_squares, left, 0.0)
 
     def generalised_error(self, alpha: float) -> float:
         """Generalised cross-validation: the mean squared error by the squared part of the degrees of freedom left."""
@@ -143,7 +153,7 @@ class Ridge:
     def left_out_error(self, alpha: float, coordinates: Array, targets: Array, weights: Array, units: Array) -> float:
         """The mean squared error for some training rows, each predicted by all the others.
 
-        coordinates : (s, r), of `Components.transform`; targets (s, k); weights, units : (s,), those of the rows, and
+        coordinates : (s, r), of `transform`; targets (s, k); weights, units : (s,), those of the rows, and
             how much of each is left out, which is less where a weight stands for repeated rows
         """
         inverse, left = self._left(alpha)

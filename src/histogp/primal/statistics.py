@@ -84,38 +84,11 @@ class StreamingStatistics:
     @classmethod
     def of(cls, Z: Any, Y: Any = None, sample_weight: Any = None) -> StreamingStatistics:
         """Of some rows: Z (n, m) dense or sparse, Y (n,) or (n, k)."""
-        Z = Z.tocsr() if sparse.issparse(Z) else np.asarray(Z)
-        if Z.ndim != 2:
-            raise ValueError(f"Features must be a matrix with one row a sample; their shape is {Z.shape}.")
-        n_rows, n_features = Z.shape
-        Y = np.empty((n_rows, 0)) if Y is None else np.asarray(Y, np.float64)
-        Y = Y[:, None] if Y.ndim == 1 else Y
-        weights = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, np.float64)
-        if Y.shape[:1] != (n_rows,) or weights.shape != (n_rows,):
-            raise ValueError(f"There must be one target and one weight for each of the {n_rows} rows.")
-        if n_rows and not weights.min() >= 0:
-            raise ValueError("Weights must not be negative.")
-        roots = np.sqrt(weights)[:, None]
-        if sparse.issparse(Z) and Z.nnz < DENSE * n_rows * n_features:
-            scaled = Z.astype(np.float64).multiply(roots).tocsr()
-            gram = (scaled.T @ scaled).toarray()
-            sums, cross = scaled.T @ roots[:, 0], scaled.T @ (roots * Y)
-        else:
-            upper = np.zeros((n_features, n_features), order="F")
-            sums, cross = np.zeros(n_features), np.zeros((n_features, Y.shape[1]))
-            for rows in blocks(n_rows, n_features):
-                block = np.asarray(dense(Z[rows]), np.float64, order="C")
-                block = block if sample_weight is None else block * roots[rows]
-                with suited_blas(float(len(block)) * n_features**2):
-                    upper = blas.dsyrk(1.0, block.T, beta=1.0, c=upper, overwrite_c=True)
-                    sums += block.T @ roots[rows, 0]
-                    cross += block.T @ (roots[rows] * Y[rows])
-            gram = np.triu(upper, 1).T + upper
-        if not (np.all(np.isfinite(gram)) and np.all(np.isfinite(cross)) and np.all(np.isfinite(sums))):
-            raise ValueError("Features and targets must be finite numbers of moderate size.")
-        weighted = weights[:, None] * Y
-        count = int(np.count_nonzero(weights))
-        return cls(gram, sums, cross, weighted.sum(axis=0), Y.T @ weighted, float(weights.sum()), count)
+        if np.ndim(Z) != 2:
+            raise ValueError(f"Features must be a matrix with one row a sample; their shape is {np.shape(Z)}.")
+        sums = Sums(np.shape(Z)[1], 0 if Y is None else 1 if np.ndim(Y) == 1 else np.shape(Y)[1])
+        sums.add(Z, Y, sample_weight)
+        return sums.total()
 
     def __add__(self, other: StreamingStatistics) -> StreamingStatistics:
         if not isinstance(other, StreamingStatistics):
@@ -194,8 +167,81 @@ class StreamingStatistics:
         return cls(**given, weight=weight, count=count)
 
 
-def blocks(n_rows: int, n_features: int) -> Iterator[slice]:
-    """Slices of rows with features of bounded size."""
-    step = max(1, BLOCK_ELEMENTS // max(1, n_features))
+class Sums:
+    """Statistics to which rows are added in place; ``total`` makes immutable ones of them, and ends it.
+
+    With ``single``, products within a block of rows are in single precision, and only their sums in double: for
+    features that know no better, such as random ones.
+    """
+
+    def __init__(self, n_features: int, n_targets: int = 0, *, single: bool = False):
+        self._upper = np.zeros((n_features, n_features), order="F")
+        self._rest = StreamingStatistics.empty(0, n_targets)
+        self._sums, self._cross = np.zeros(n_features), np.zeros((n_features, n_targets))
+        self._single = single
+
+    def add(self, Z: Any, Y: Any = None, sample_weight: Any = None) -> None:
+        """Rows Z (n, m), dense or sparse; Y (n,) or (n, k)."""
+        Z = Z.tocsr() if sparse.issparse(Z) else np.asarray(Z)
+        n_rows, n_features = Z.shape
+        Y = np.empty((n_rows, 0)) if Y is None else np.asarray(Y, np.float64)
+        Y = Y[:, None] if Y.ndim == 1 else Y
+        weights = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, np.float64)
+        if Y.shape[:1] != (n_rows,) or weights.shape != (n_rows,):
+            raise ValueError(f"There must be one target and one weight for each of the {n_rows} rows.")
+        if n_rows and not weights.min() >= 0:
+            raise ValueError("Weights must not be negative.")
+        roots = np.sqrt(weights)[:, None]
+        if sparse.issparse(Z) and Z.nnz < DENSE * n_rows * n_features:
+            scaled = Z.astype(np.float64).multiply(roots).tocsr()
+            self._upper += (scaled.T @ scaled).toarray()
+            self._sums += scaled.T @ roots[:, 0]
+            self._cross += scaled.T @ (roots * Y)
+        else:
+            dtype = np.float32 if self._single else np.float64
+            for rows in blocks(n_rows, n_features, self._single):
+                block = np.asarray(dense(Z[rows]), dtype, order="C")
+                self._add_block(
+                    block if np.all(weights == 1) else block * roots[rows].astype(dtype), Y[rows], roots[rows]
+                )
+        weighted = weights[:, None] * Y
+        rest = self._rest
+        self._rest = StreamingStatistics(
+            rest.gram,
+            rest.sums,
+            rest.cross,
+            rest.target_sums + weighted.sum(axis=0),
+            rest.target_gram + Y.T @ weighted,
+            rest.weight + float(weights.sum()),
+            rest.count + int(np.count_nonzero(weights)),
+        )
+
+    def _add_block(self, block: Array, Y: Array, roots: Array) -> None:
+        sides = np.hstack([roots, roots * Y]).astype(block.dtype)
+        with suited_blas(float(len(block)) * block.shape[1] ** 2):
+            if self._single:
+                self._upper += blas.ssyrk(1.0, block.T)
+            else:
+                self._upper = blas.dsyrk(1.0, block.T, beta=1.0, c=self._upper, overwrite_c=True)
+            products = block.T @ sides
+        self._sums += products[:, 0]
+        self._cross += products[:, 1:]
+
+    def total(self) -> StreamingStatistics:
+        """What was added."""
+        # Below the diagonal there is nothing, or, from sparse rows, the same as above.
+        gram = np.triu(self._upper)
+        gram += np.triu(gram, 1).T
+        if not (np.all(np.isfinite(gram)) and np.all(np.isfinite(self._cross)) and np.all(np.isfinite(self._sums))):
+            raise ValueError("Features and targets must be finite numbers of moderate size.")
+        rest = self._rest
+        return StreamingStatistics(
+            gram, self._sums, self._cross, rest.target_sums, rest.target_gram, rest.weight, rest.count
+        )
+
+
+def blocks(n_rows: int, n_features: int, single: bool = False) -> Iterator[slice]:
+    """Slices of rows with features of bounded size; larger ones where products are added up afterwards."""
+    step = max(1, (8 if single else 1) * BLOCK_ELEMENTS // max(1, n_features))
     for begin in range(0, n_rows, step):
         yield slice(begin, min(begin + step, n_rows))

@@ -9,16 +9,23 @@ from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
 
 from histogp.blas import suited_blas
 from histogp.operators.base import KernelOperator
-from histogp.primal.statistics import StreamingStatistics
+from histogp.primal.statistics import StreamingStatistics, Sums
 from histogp.storage import Array, Rows, dense
 
 # Above, a factor takes longer than conjugate gradients do, and too much memory.
 MOST_RANK = 8192
+# So many times more features than rows are still better than estimates by random probes.
+SEARCHED = 4
 
 
 def is_primal(operator: KernelOperator) -> bool:
     """Whether there are features, and no more of them than rows."""
     return operator.rank is not None and operator.rank <= min(operator.n_rows, MOST_RANK)
+
+
+def searches_primal(operator: KernelOperator) -> bool:
+    """Whether to look for hyperparameters in the space of the features: exactly, where rows would need estimates."""
+    return operator.rank is not None and operator.rank <= min(SEARCHED * operator.n_rows, MOST_RANK)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,11 +87,11 @@ def weighted_gram(
 ) -> StreamingStatistics:
     """Statistics of the features of rows and their targets, weighted by one over the noise."""
     assert operator.rank is not None
-    total = StreamingStatistics.empty(operator.rank, 0 if targets is None else targets.shape[1])
+    sums = Sums(operator.rank, 0 if targets is None else targets.shape[1])
     with suited_blas(float(rows.n_rows) * operator.rank**2):
         for some, Z in operator.features(rows):
-            total += StreamingStatistics.of(Z, None if targets is None else targets[some], 1 / diagonal[some])
-    return total
+            sums.add(Z, None if targets is None else targets[some], 1 / diagonal[some])
+    return sums.total()
 
 
 def factor_of(gram: Array) -> Array:

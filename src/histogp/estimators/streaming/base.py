@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from histogp._numba.jit import announce_compilation
 from histogp.posterior.lazy import Lazy
-from histogp.primal.statistics import StreamingStatistics
+from histogp.primal.statistics import StreamingStatistics, Sums
 from histogp.storage import Array
 
 # Bytes of statistics that are still reasonable.
@@ -46,13 +46,17 @@ class Learned:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, solution=Lazy())
 
+    @property
+    def is_random(self) -> bool:
+        """Whether single precision is more than enough."""
+        return getattr(self.feature_map, "_is_random", False)
+
     def changed(self, **values: Any) -> Learned:
         return replace(self, **values, solution=Lazy())
 
     def features(self, X: Any) -> Any:
-        """The features of rows, in double precision, unless chance has made them anyway."""
-        if not getattr(self.feature_map, "_is_random", False):
-            X = X.astype(np.float64, copy=False)
+        """The features of rows, in double precision, unless they are random anyway."""
+        X = X.astype(np.float32 if self.is_random else np.float64, copy=False)
         Z = X if self.feature_map is None else self.feature_map.transform(X)
         return Z.tocsr() if sparse.issparse(Z) else np.asarray(Z)
 
@@ -99,9 +103,9 @@ class Streaming(BaseEstimator):
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset, order="C", **options
         )
 
-    def _begin(self, X: Any) -> Learned:
+    def _begin(self, X: Any, y: Any = None) -> Learned:
         """Nothing learnt yet; the feature map is adapted to these rows."""
-        feature_map = None if self.feature_map is None else clone(self.feature_map).fit(X)
+        feature_map = None if self.feature_map is None else clone(self.feature_map).fit(X, y)
         learned = Learned(feature_map, ())
         n_features = learned.features(X[:1]).shape[1]
         if 8 * n_features**2 > MOST_BYTES:
@@ -113,9 +117,20 @@ class Streaming(BaseEstimator):
 
     def _slices(self, learned: Learned, n_rows: int) -> Iterator[slice]:
         """Rows whose features have about ``chunk_bytes``."""
-        step = max(1, self.chunk_bytes // (8 * len(learned.parts[0].sums)))
+        step = max(1, self.chunk_bytes // ((4 if learned.is_random else 8) * len(learned.parts[0].sums)))
         for begin in range(0, n_rows, step):
             yield slice(begin, min(begin + step, n_rows))
+
+    def _summed(
+        self, learned: Learned, X: Any, targets: Array | None = None, weights: Array | None = None
+    ) -> StreamingStatistics:
+        """Statistics of the features of rows."""
+        n_targets = 0 if targets is None else targets.shape[1]
+        sums = Sums(len(learned.parts[0].sums), n_targets, single=learned.is_random)
+        for some in self._slices(learned, X.shape[0]):
+            own = [None if array is None else array[some] for array in (targets, weights)]
+            sums.add(learned.features(X[some]), *own)
+        return sums.total()
 
     def _weights(self, sample_weight: Any, X: Any, *, is_part: bool = False) -> Array:
         """One a row; those of a part of the data may all be zero."""
@@ -132,6 +147,8 @@ class Streaming(BaseEstimator):
         """``phi(X) @ coefficients + intercepts`` in pieces, (n, k), in the precision of X."""
         learned = self._learned
         out = np.empty((X.shape[0], len(intercepts)), X.dtype)
+        if learned.is_random:
+            coefficients = coefficients.astype(np.float32)
         for some in self._slices(learned, X.shape[0]):
             out[some] = learned.features(X[some]) @ coefficients + intercepts
         return out

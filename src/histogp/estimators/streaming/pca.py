@@ -15,7 +15,6 @@ from histogp.estimators.state import reading, updating
 from histogp.estimators.streaming.base import Learned, Streaming
 from histogp.primal.quadratic import Quadratic
 from histogp.primal.ridge import Components
-from histogp.primal.statistics import StreamingStatistics
 from histogp.storage import Array
 
 
@@ -31,7 +30,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Streaming)
     feature_map : transformer or None, default=None
         Maps rows to features first, for instance `histogp.feature_maps.AdditiveChi2Map`; adapted to the rows of `fit`,
         or to the first ones of `partial_fit`.
-    chunk_bytes : int, default=2**26
+    chunk_bytes : int, default=2**27
         Memory for features at a time.
 
     Attributes
@@ -50,7 +49,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Streaming)
         "n_components": [None, Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, n_components: int | None = None, *, feature_map: Any = None, chunk_bytes: int = 2**26):
+    def __init__(self, n_components: int | None = None, *, feature_map: Any = None, chunk_bytes: int = 2**27):
         self.n_components = n_components
         self.feature_map = feature_map
         self.chunk_bytes = chunk_bytes
@@ -74,8 +73,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Streaming)
 
     def _add(self, learned: Learned, X: Any) -> None:
         (statistics,) = learned.parts
-        for some in self._slices(learned, X.shape[0]):
-            statistics += StreamingStatistics.of(learned.features(X[some]))
+        statistics += self._summed(learned, X)
         available = min(len(statistics.sums), statistics.count)
         if self.n_components is not None and self.n_components > available:
             raise ValueError(f"n_components={self.n_components} is more than the {available} that there are.")

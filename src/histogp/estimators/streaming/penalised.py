@@ -95,7 +95,7 @@ class StreamingElasticNet(_Penalised):
     max_iter : int, default=1000
     tol : float, default=1e-4
         Duality gap at which iterations end, in parts of the squares that the features could explain.
-    chunk_bytes : int, default=2**26
+    chunk_bytes : int, default=2**27
         Memory for features at a time.
 
     Attributes
@@ -128,7 +128,7 @@ class StreamingElasticNet(_Penalised):
         fit_intercept: bool = True,
         max_iter: int = 1000,
         tol: float = 1e-4,
-        chunk_bytes: int = 2**26,
+        chunk_bytes: int = 2**27,
     ):
         self.feature_map = feature_map
         self.alpha = alpha
@@ -181,7 +181,7 @@ class StreamingGroupLasso(_Penalised):
     max_iter : int, default=1000
     tol : float, default=1e-4
         Duality gap at which iterations end, in parts of the squares of the targets.
-    chunk_bytes : int, default=2**26
+    chunk_bytes : int, default=2**27
         Memory for features at a time.
 
     Attributes
@@ -215,7 +215,7 @@ class StreamingGroupLasso(_Penalised):
         fit_intercept: bool = True,
         max_iter: int = 1000,
         tol: float = 1e-4,
-        chunk_bytes: int = 2**26,
+        chunk_bytes: int = 2**27,
     ):
         self.feature_map = feature_map
         self.alpha = alpha

@@ -47,7 +47,7 @@ class Regression(RegressorMixin, Linear):
         """Learn from rows X (n_samples, n_features) and targets y (n_samples,) or (n_samples, n_targets) alone."""
         with updating(self) as changed:
             X, y = changed._validated(X, y, reset=True, multi_output=True, y_numeric=True)
-            changed._add(changed._begin(X), X, y, changed._weights(sample_weight, X))
+            changed._add(changed._begin(X, y), X, y, changed._weights(sample_weight, X))
         return self
 
     @_fit_context(prefer_skip_nested_validation=False)
@@ -57,7 +57,7 @@ class Regression(RegressorMixin, Linear):
             first = not hasattr(changed, "_learned")
             X, y = changed._validated(X, y, reset=first, multi_output=True, y_numeric=True)
             weights = changed._weights(sample_weight, X, is_part=True)
-            changed._add(changed._begin(X) if first else changed._learned, X, y, weights)
+            changed._add(changed._begin(X, y) if first else changed._learned, X, y, weights)
         return self
 
     def _add(self, learned: Learned, X: Any, y: Array, weights: Array) -> None:
@@ -70,8 +70,7 @@ class Regression(RegressorMixin, Linear):
             raise ValueError(f"There were {statistics.cross.shape[1]} targets so far, now {targets.shape[1]}.")
         else:
             is_vector = self._is_vector
-        for some in self._slices(learned, X.shape[0]):
-            statistics += StreamingStatistics.of(learned.features(X[some]), targets[some], weights[some])
+        statistics += self._summed(learned, X, targets, weights)
         sample = self._sampled(learned, X, targets, weights)
         self._is_vector = is_vector
         self._adopt(learned.changed(parts=(statistics,), sample=sample, n_seen=learned.n_seen + X.shape[0]))

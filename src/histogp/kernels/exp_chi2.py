@@ -1,0 +1,153 @@
+"""The exponential chi-squared kernel by random features."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from histogp.kernels.base import Kernel, check_pair
+from histogp.kernels.features import ResolvedExpChi2
+from histogp.maps.additive import Direct
+from histogp.maps.exp_chi2 import RandomWaves, exp_chi2_matrix, inverse_median, most_likely
+from histogp.maps.fourier import SAMPLINGS, normal_frequencies
+from histogp.maps.points import direct_map, typical_rows
+from histogp.storage import Array
+
+MOST = 2**16
+MOST_TERMS = 50
+
+
+class ExpChi2(Kernel):
+    """Exponential chi-squared kernel, ``K(x, x') = w exp(-beta sum_d (x_d - x'_d)^2 / (x_d + x'_d) / 2)``.
+
+    An estimator works with random features whose products approximate the kernel (chi2-linear-approximation), so that
+    it takes time and memory linear in the number of examples; called, the kernel itself is exact. It is that of
+    `sklearn.metrics.pairwise.chi2_kernel` with ``gamma=beta / 2``.
+
+    Parameters
+    ----------
+    n_components : int, default=2000
+        Random features, an even number. The error falls with its root, the time grows with its square.
+    beta : float or {"median", "evidence"}, default="median"
+        Inverse width. "median" is one over the median of chi2 between training rows; "evidence" that under which the
+        targets of up to 1,000 of them are most likely. Until it is a number, the kernel cannot be called.
+    n_terms : int, default=3
+        Terms of the additive map for each dimension.
+    weights : float or None, default=None
+        The factor w; None is one.
+    sampling : {"orthogonal", "plain", "quasi"}, default="orthogonal"
+        How frequencies are drawn, as in `histogp.feature_maps.ExpChi2Sampler`.
+    random_state : int, default=0
+        Seed of the frequencies.
+    points : array-like of shape (n_terms, n_features) or None, default=None
+        As those of `Chi2`.
+    frequencies : array-like of shape (n_terms * n_features, n_components / 2) or None, default=None
+        Standard normal numbers; None has an estimator draw them.
+
+    Examples
+    --------
+    >>> from histogp.kernels import ExpChi2
+    >>> ExpChi2(beta=2.0)([[1.0, 2.0]], [[3.0, 2.0]]).round(4)
+    array([[0.3679]])
+    """
+
+    groups = None
+    _has_features = True
+    _from_data = ("beta", "points", "frequencies")
+
+    def __init__(
+        self,
+        n_components: int = 2000,
+        *,
+        beta: Any = "median",
+        n_terms: int = 3,
+        weights: float | None = None,
+        sampling: str = "orthogonal",
+        random_state: int = 0,
+        points: Any = None,
+        frequencies: Any = None,
+    ):
+        self.n_components = n_components
+        self.beta = beta
+        self.n_terms = n_terms
+        self.weights = weights
+        self.sampling = sampling
+        self.random_state = random_state
+        self.points = points
+        self.frequencies = frequencies
+
+    def __call__(self, X: Any, Y: Any = None) -> Array:
+        """Evaluate the kernel densely, without approximation: ``K(X, Y)``, or ``K(X, X)`` without Y."""
+        self._check()
+        if isinstance(self.beta, str):
+            raise ValueError(
+                f'beta="{self.beta}" is found by an estimator: call its kernel_, or give a number, for instance one '
+                "over the median of chi2."
+            )
+        X, Y = check_pair(X, Y)
+        return (1.0 if self.weights is None else self.weights) * exp_chi2_matrix(X, Y, float(self.beta))
+
+    def _adapt(self, X: Any, targets: Array | None = None) -> ExpChi2:
+        if not self._adapts:
+            return self
+        self._check()
+        adapted = clone(self)
+        if self.points is None:
+            adapted.points = direct_map(typical_rows(X), int(self.n_terms), 0.0).points
+        if self.beta == "evidence" and targets is not None:
+            adapted.beta = most_likely(X, targets)
+        elif isinstance(self.beta, str):
+            adapted.beta = inverse_median(X)
+        if self.frequencies is None:
+            n_inputs = np.size(adapted.points)
+            rng = np.random.default_rng(int(self.random_state))
+            drawn = normal_frequencies(self.sampling, n_inputs, int(self.n_components) // 2, rng)
+            adapted.frequencies = drawn.astype(np.float32)
+        return adapted
+
+    def _resolve(self, n_features: int) -> ResolvedExpChi2:
+        self._check()
+        weights = None if self.weights is None else np.array([self.weights], np.float64)
+        if self._adapts:
+            return ResolvedExpChi2(None, {}, weights, None)
+        points = _numbers("points", self.points, (int(self.n_terms), n_features))
+        if not np.all(points > 0):
+            raise ValueError("points must be positive.")
+        shape = (points.size, int(self.n_components) // 2)
+        frequencies = np.sqrt(float(self.beta)) * _numbers("frequencies", self.frequencies, shape)
+        return ResolvedExpChi2(None, {}, weights, RandomWaves(Direct(points), frequencies, np.empty(0)))
+
+    def _check(self) -> None:
+        """Refuse parameters that make no sense."""
+        _check_number("n_components", self.n_components, Integral, 2, MOST)
+        if int(self.n_components) % 2:
+            raise ValueError(f"n_components must be even, pairs of cosines and sines; got {self.n_components}.")
+        _check_number("n_terms", self.n_terms, Integral, 1, MOST_TERMS)
+        _check_number("random_state", self.random_state, Integral, 0, 2**63)
+        if self.weights is not None:
+            _check_number("weights", self.weights, Real, 0, np.inf)
+        if self.sampling not in SAMPLINGS:
+            raise ValueError(f"sampling must be one of {', '.join(map(repr, SAMPLINGS))}; got {self.sampling!r}.")
+        if isinstance(self.beta, str) and self.beta in ("median", "evidence"):
+            return
+        if not (isinstance(self.beta, Real) and 0 < float(self.beta) < np.inf):
+            raise ValueError(f'beta must be a number above 0, "median" or "evidence"; got {self.beta!r}.')
+
+
+def _check_number(name: str, value: Any, kind: Any, lowest: float, highest: float) -> None:
+    if isinstance(value, bool) or not (isinstance(value, kind) and lowest <= float(value) <= highest):
+        what = "a whole number" if kind is Integral else "a finite number"
+        raise ValueError(f"{name} must be {what} from {lowest} to {highest}; got {value!r}.")
+
+
+def _numbers(name: str, value: Any, shape: tuple[int, ...]) -> Array:
+    try:
+        array = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    if array.shape != shape or not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} must be {' x '.join(map(str, shape))} finite numbers.")
+    return array
