@@ -18,7 +18,8 @@ from histogp.cli.labels import like, numeric, typed
 from histogp.estimators.feature_maps import AdditiveChi2Map
 from histogp.estimators.load import load
 from histogp.estimators.streaming import model_file
-from histogp.estimators.streaming.ridge import StreamingRidge, StreamingRidgeClassifier
+from histogp.estimators.streaming.ridge import StreamingRidge
+from histogp.estimators.streaming.ridge_classifier import StreamingRidgeClassifier
 from histogp.sources.chunks import CHUNK_BYTES, Files
 from histogp.sources.errors import DataError
 
