@@ -8,6 +8,7 @@ from scipy.stats import multivariate_normal
 from sklearn import linear_model
 from sklearn.decomposition import PCA
 
+from histogp.primal.left_out import LeftOut
 from histogp.primal.quadratic import Quadratic
 from histogp.primal.ridge import Components, Ridge
 from histogp.primal.statistics import StreamingStatistics
@@ -112,7 +113,8 @@ def test_left_out_error_by_leaving_out(alpha, intercept, weights):
         predicted = fitted(Z, Y, alpha, intercept, others).predict(Z[[i]])
         errors.append(np.sum((Y[i] - predicted) ** 2))
     units = np.minimum(given[some], 1)
-    found = ridge.left_out_error(alpha, ridge.components.transform(Z[some]), Y[some], given[some], units)
+    rows = LeftOut(ridge.transform(Z[some]), Y[some], given[some], units)
+    found = rows.mean_square(ridge.left_out(alpha, rows))
     np.testing.assert_allclose(found, np.average(errors, weights=given[some]), rtol=1e-8)
 
 
@@ -183,7 +185,8 @@ def test_with_fewer_rows_than_features_errors_are_those_of_the_dense_formulas(se
         H = C @ np.linalg.solve(C.T @ C + alpha * np.eye(50), C.T) + 1 / 20
         left = np.eye(20) - H
         errors = (left @ targets)[:, 0] / left.diagonal()
-        found = ridge.left_out_error(alpha, ridge.components.transform(few), targets, *np.ones((2, 20)))
+        rows = LeftOut(ridge.transform(few), targets, *np.ones((2, 20)))
+        found = rows.mean_square(ridge.left_out(alpha, rows))
         np.testing.assert_allclose(found, np.mean(errors**2), rtol=1e-3)
         expected = 20 * np.sum((left @ targets) ** 2) / np.trace(left) ** 2
         np.testing.assert_allclose(ridge.generalised_error(alpha), expected, rtol=1e-3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from numbers import Integral, Real
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from histogp.container import ModelFileError
+from histogp.estimators.blocks import BlockMap
 from histogp.estimators.exp_chi2 import ExpChi2Sampler
 from histogp.estimators.feature_maps import AdditiveChi2Map, HomogeneousMap, SkewedChi2Map
 from histogp.estimators.optimizer import Optimizer
@@ -18,7 +20,7 @@ from histogp.storage import Array
 # What a file may name. Objects of other classes would need their code.
 _CLASSES: tuple[Any, ...] = (
     *(HistogramIntersection, Chi2, ExpChi2, Power, Exponential, Optimizer),
-    *(AdditiveChi2Map, ExpChi2Sampler, HomogeneousMap, SkewedChi2Map),
+    *(AdditiveChi2Map, BlockMap, ExpChi2Sampler, HomogeneousMap, SkewedChi2Map),
 )
 _OBJECTS = {cls.__name__: cls for cls in _CLASSES}
 
@@ -47,6 +49,8 @@ class Writer:
             return {"object": type(value).__name__, "parameters": encoded}
         if isinstance(value, dict):
             return {"pairs": [[self.value(name, key), self.value(name, value[key])] for key in value]}
+        if isinstance(value, list) and value and all(isinstance(one, tuple) and len(one) == 3 for one in value):
+            return {"blocks": [self._block(f"{name}.{k}", *block) for k, block in enumerate(value)]}
         if isinstance(value, (list, tuple, np.ndarray)) and np.asarray(value).dtype.kind in "fiub":
             self.arrays[name] = np.array(value, np.float64)
             return {"array": name}
@@ -56,6 +60,17 @@ class Writer:
             f"{name} cannot be saved: a model file holds numbers, texts, arrays of numbers and the kernels of this "
             f"package, not {value!r}; joblib.dump can save it."
         )
+
+    def _block(self, prefix: str, name: Any, feature_map: Any, columns: Any) -> list[Any]:
+        """A name, a feature map, and the columns that it takes."""
+        if isinstance(columns, slice):
+            encoded: Any = {
+                "slice": [self.value(prefix, bound) for bound in (columns.start, columns.stop, columns.step)]
+            }
+        else:
+            is_mask = not isinstance(columns, str) and np.asarray(columns).dtype == bool
+            encoded = self.value(f"{prefix}.columns", np.flatnonzero(columns) if is_mask else columns)
+        return [self.value(prefix, name), self.value(f"{prefix}.map", feature_map), encoded]
 
     def labels(self, name: str, labels: Array) -> dict[str, Any]:
         """Labels, (n,), with their type."""
@@ -131,15 +146,33 @@ class Reader:
                 return texts
         if isinstance(value, dict) and value.keys() == {"object", "parameters"}:
             return self.object(value)
+        if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("blocks"), list):
+            return [self._block(block) for block in value["blocks"]]
         raise ModelFileError("a parameter is damaged.")
 
+    def _block(self, block: Any) -> tuple[str, Any, Any]:
+        if not (isinstance(block, list) and len(block) == 3 and isinstance(block[0], str)):
+            raise ModelFileError("a block is damaged.")
+        name, feature_map, columns = block
+        if isinstance(columns, dict) and columns.keys() == {"slice"}:
+            bounds = columns["slice"]
+            if not (
+                isinstance(bounds, list) and len(bounds) == 3 and all(type(b) in (int, type(None)) for b in bounds)
+            ):
+                raise ModelFileError("the columns of a block are damaged.")
+            return name, self.value(feature_map), slice(*bounds)
+        columns = self.value(columns)
+        if isinstance(columns, np.ndarray):
+            columns = columns.astype(np.int64)
+        return name, self.value(feature_map), columns
+
     def object(self, value: Any) -> Any:
-        """A kernel, a transform or an optimizer."""
+        """A kernel, a transform, an optimizer or a feature map."""
         cls = _OBJECTS.get(value.get("object")) if isinstance(value.get("object"), str) else None
         if cls is None or not isinstance(value.get("parameters"), dict):
             raise ModelFileError("it has a kernel that this version does not know.")
         parameters = {name: self.value(entry) for name, entry in value["parameters"].items()}
-        if parameters.keys() != cls().get_params(deep=False).keys():
+        if parameters.keys() != set(inspect.signature(cls).parameters):
             raise ModelFileError("the parameters of its kernel are damaged.")
         return cls(**parameters)
 

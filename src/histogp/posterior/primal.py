@@ -13,7 +13,8 @@ from histogp.hyperparameters import Space
 from histogp.posterior.likelihood import Derivatives, Likelihood
 from histogp.posterior.objectives import Data, Exact
 from histogp.primal.statistics import StreamingStatistics
-from histogp.solvers.primal import factor_of, inverse_of, weighted_gram
+from histogp.primal.triangle import factor_of, inverse_of
+from histogp.solvers.primal import weighted_gram
 from histogp.storage import Array
 
 

@@ -10,6 +10,7 @@ from scipy import optimize
 from scipy.linalg import LinAlgError, cho_solve, cholesky, lapack, solve_triangular
 
 from histogp.blas import suited_blas
+from histogp.primal.left_out import LeftOut
 from histogp.primal.quadratic import Quadratic
 from histogp.storage import Array
 
@@ -80,12 +81,12 @@ class FactoredRidge:
         size = (self.problem.weight - self.intercept) * n_targets
         return (size * np.log(max(remaining, np.finfo(float).tiny) / max(size, 1.0)) + determinant) / 2
 
-    def left_out_error(self, alpha: float, coordinates: Array, targets: Array, weights: Array, units: Array) -> float:
-        """See `Ridge`; coordinates are those of `transform`."""
+    def left_out(self, alpha: float, rows: LeftOut) -> Array:
+        """See `Ridge`."""
         factor = self._factor(alpha)
-        residuals = targets - self.problem.target_means - coordinates @ self._weights(factor)
+        coordinates = rows.coordinates
+        residuals = rows.targets - self.problem.target_means - coordinates @ self._weights(factor)
         with suited_blas(float(coordinates.size) * len(factor)):
             half = solve_triangular(factor, coordinates.T, lower=True, check_finite=False)
-        free = 1 - units * (np.einsum("ij,ij->j", half, half) + self.intercept / self.problem.weight)
-        errors = residuals / np.maximum(free, np.finfo(float).tiny)[:, None]
-        return float(np.average(np.sum(errors**2, axis=1), weights=weights))
+        free = 1 - rows.units * (np.einsum("ij,ij->j", half, half) + self.intercept / self.problem.weight)
+        return residuals / np.maximum(free, np.finfo(float).tiny)[:, None]

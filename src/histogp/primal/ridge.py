@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from histogp.primal.left_out import LeftOut
 from histogp.primal.quadratic import Quadratic
 from histogp.primal.statistics import StreamingStatistics
 from histogp.storage import Array
@@ -150,17 +151,13 @@ class Ridge:
         size = (self.weight - self.intercept) * n_targets
         return (size * np.log(max(remaining, np.finfo(float).tiny) / max(size, 1.0)) + determinant) / 2
 
-    def left_out_error(self, alpha: float, coordinates: Array, targets: Array, weights: Array, units: Array) -> float:
-        """The mean squared error for some training rows, each predicted by all the others.
-
-        coordinates : (s, r), of `transform`; targets (s, k); weights, units : (s,), those of the rows, and
-            how much of each is left out, which is less where a weight stands for repeated rows
-        """
+    def left_out(self, alpha: float, rows: LeftOut) -> Array:
+        """The errors for some training rows, each predicted by all the others, (s, k)."""
         inverse, left = self._left(alpha)
+        coordinates, units = rows.coordinates, rows.units
         # What is left without a penalty, and what the penalty adds to it.
-        residuals = targets - self.target_means - coordinates @ (self.cross * inverse[:, None])
+        residuals = rows.targets - self.target_means - coordinates @ (self.cross * inverse[:, None])
         residuals += coordinates @ (self.cross * (inverse * left)[:, None])
         free = 1 - units * (coordinates**2 @ inverse + self.intercept / self.weight)
         free = np.maximum(free, 0.0) + units * (coordinates**2 @ (inverse * left))
-        errors = residuals / np.maximum(free, np.finfo(float).tiny)[:, None]
-        return float(np.average(np.sum(errors**2, axis=1), weights=weights))
+        return residuals / np.maximum(free, np.finfo(float).tiny)[:, None]

@@ -128,6 +128,18 @@ class StreamingStatistics:
         arrays = {name: factor * getattr(self, name) for name in _ARRAYS}
         return StreamingStatistics(**arrays, weight=factor * self.weight, count=self.count)
 
+    def stretched(self, factors: Array) -> StreamingStatistics:
+        """Of features times factors (m,)."""
+        return StreamingStatistics(
+            factors[:, None] * self.gram * factors,
+            factors * self.sums,
+            factors[:, None] * self.cross,
+            self.target_sums,
+            self.target_gram,
+            self.weight,
+            self.count,
+        )
+
     def save(self, path: Any) -> None:
         """Write a file without code, in place of an older one as a whole or not at all; `load` reads it."""
         document = {"format": FORMAT, "version": importlib.metadata.version("histogp"), "class": type(self).__name__}

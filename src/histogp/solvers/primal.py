@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
+from scipy.linalg import cho_solve, solve_triangular
 
 from histogp.blas import suited_blas
 from histogp.operators.base import KernelOperator
 from histogp.primal.statistics import StreamingStatistics, Sums
+from histogp.primal.triangle import factor_of
 from histogp.storage import Array, Rows, dense
 
 # Above, a factor takes longer than conjugate gradients do, and too much memory.
@@ -92,17 +93,3 @@ def weighted_gram(
         for some, Z in operator.features(rows):
             sums.add(Z, None if targets is None else targets[some], 1 / diagonal[some])
     return sums.total()
-
-
-def factor_of(gram: Array) -> Array:
-    """The lower factor of ``I + gram``."""
-    matrix = np.array(gram, order="F")
-    matrix[np.diag_indices(len(matrix))] += 1.0
-    with suited_blas(float(len(matrix)) ** 3):
-        return cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
-
-
-def inverse_of(factor: Array) -> Array:
-    """``C^-1``, symmetric."""
-    lower = np.tril(lapack.dpotri(factor, lower=1)[0])
-    return lower + np.tril(lower, -1).T

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -46,6 +47,10 @@ class Learned:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, solution=Lazy())
 
+    def converted(self, X: Any) -> Any:
+        """In the precision that features have."""
+        return X.astype(np.float32 if self.is_random else np.float64, copy=False)
+
     @property
     def is_random(self) -> bool:
         """Whether single precision is more than enough."""
@@ -56,7 +61,7 @@ class Learned:
 
     def features(self, X: Any) -> Any:
         """The features of rows, in double precision, unless they are random anyway."""
-        X = X.astype(np.float32 if self.is_random else np.float64, copy=False)
+        X = self.converted(X)
         Z = X if self.feature_map is None else self.feature_map.transform(X)
         return Z.tocsr() if sparse.issparse(Z) else np.asarray(Z)
 
@@ -78,8 +83,9 @@ class Streaming(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        if self.feature_map is not None:
-            of_map = getattr(self.feature_map, "__sklearn_tags__", None)
+        given = self._given_map()
+        if given is not None:
+            of_map = getattr(given, "__sklearn_tags__", None)
             tags.input_tags.positive_only = of_map is not None and of_map().input_tags.positive_only
         return tags
 
@@ -105,7 +111,11 @@ class Streaming(BaseEstimator):
 
     def _begin(self, X: Any, y: Any = None) -> Learned:
         """Nothing learnt yet; the feature map is adapted to these rows."""
-        feature_map = None if self.feature_map is None else clone(self.feature_map).fit(X, y)
+        given = self._given_map()
+        if isinstance(given, FrozenEstimator):
+            feature_map = given.estimator
+        else:
+            feature_map = None if given is None else clone(given).fit(X, y)
         learned = Learned(feature_map, ())
         n_features = learned.features(X[:1]).shape[1]
         if 8 * n_features**2 > MOST_BYTES:
@@ -114,6 +124,10 @@ class Streaming(BaseEstimator):
                 "features, for instance by feature selection or a feature map with fewer components."
             )
         return learned.changed(parts=(StreamingStatistics.empty(n_features),))
+
+    def _given_map(self) -> Any:
+        """The feature map, as the parameters say, or None."""
+        return self.feature_map
 
     def _slices(self, learned: Learned, n_rows: int) -> Iterator[slice]:
         """Rows whose features have about ``chunk_bytes``."""
@@ -146,11 +160,16 @@ class Streaming(BaseEstimator):
     def _linear(self, X: Any, coefficients: Array, intercepts: Array) -> Array:
         """``phi(X) @ coefficients + intercepts`` in pieces, (n, k), in the precision of X."""
         learned = self._learned
-        out = np.empty((X.shape[0], len(intercepts)), X.dtype)
+        features, feature_map = learned.features, learned.feature_map
+        if getattr(feature_map, "_projects", False):
+            # Products with features before the projection are cheaper than the projection.
+            coefficients, intercepts = feature_map._folded(coefficients, intercepts)
+            features = lambda X: feature_map._unprojected(learned.converted(X))  # noqa: E731
         if learned.is_random:
             coefficients = coefficients.astype(np.float32)
+        out = np.empty((X.shape[0], len(intercepts)), X.dtype)
         for some in self._slices(learned, X.shape[0]):
-            out[some] = learned.features(X[some]) @ coefficients + intercepts
+            out[some] = features(X[some]) @ coefficients + intercepts
         return out
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.frozen import FrozenEstimator
 
 from histogp import container
 from histogp.container import ModelFileError
@@ -54,6 +55,8 @@ def save(estimator: Any, path: Any, progress: Sequence[str] = ()) -> None:
             raise ValueError(
                 f"A {type(learned.feature_map).__name__} needs its code, which a model file cannot hold; use joblib."
             )
+        if isinstance(estimator.feature_map, FrozenEstimator):
+            parameters["feature_map"] = learned.feature_map
         writer.arrays |= {f"map.{name}": array for name, array in learned.feature_map._state().items()}
     document = {
         "format": FORMAT,
@@ -116,9 +119,10 @@ def _restore(cls: Any, document: dict[str, Any], arrays: dict[str, Array]) -> An
         estimator.feature_names_in_ = np.array(names, object)
     feature_map = None
     if document["has_map"] is True:
-        if not isinstance(estimator.feature_map, FeatureMap):
+        given = estimator._given_map()
+        if not isinstance(given, FeatureMap):
             raise ModelFileError("its feature map is damaged.")
-        feature_map = clone(estimator.feature_map)
+        feature_map = clone(given)
         feature_map._validate_params()
         feature_map._restore(n_features, reader)
     learned = Learned(feature_map, parts, unlabelled, None, integer(document, "n_seen", 1))

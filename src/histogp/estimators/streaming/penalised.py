@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from histogp.estimators.state import reading
 from histogp.estimators.streaming.base import Learned, Streaming
+from histogp.estimators.streaming.blocks import BLOCKS, WithBlocks
 from histogp.estimators.streaming.regression import Regression, labelled
 from histogp.primal.group_lasso import group_lasso
 from histogp.primal.quadratic import Quadratic
@@ -161,11 +162,12 @@ class StreamingElasticNet(_Penalised):
         return model.coef_.reshape(n_targets, -1).T, np.reshape(model.n_iter_, -1)
 
 
-class StreamingGroupLasso(_Penalised):
+class StreamingGroupLasso(WithBlocks, _Penalised):
     __doc__ = f"""Regression that chooses input features, or groups of them, as a whole, from sums over chunks.
 
     Minimises ``|y - Z w|^2 / (2 n) + alpha sum_g sqrt(|g|) |w_g|`` for every target by itself, where a group g has all
-    features that the map makes of some input features: those without use have exact zeros throughout.
+    features that the map makes of some input features, or all those of a block: those without use have exact zeros
+    throughout.
 
     Parameters
     ----------
@@ -176,7 +178,8 @@ class StreamingGroupLasso(_Penalised):
     alpha : float, default=1.0
         Penalty, positive.
     groups : array-like of shape (n_features_in_,) or None, default=None
-        The label of the group of each input feature; None makes each a group of its own.
+        The label of the group of each input feature; None makes each a group of its own. Blocks are groups already.
+    {BLOCKS}
     fit_intercept : bool, default=True
     max_iter : int, default=1000
     tol : float, default=1e-4
@@ -204,6 +207,7 @@ class StreamingGroupLasso(_Penalised):
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **_Penalised._parameter_constraints,
         "groups": ["array-like", None],
+        "blocks": [list, tuple, None],
     }
 
     def __init__(
@@ -212,6 +216,7 @@ class StreamingGroupLasso(_Penalised):
         *,
         alpha: float = 1.0,
         groups: Any = None,
+        blocks: Any = None,
         fit_intercept: bool = True,
         max_iter: int = 1000,
         tol: float = 1e-4,
@@ -220,6 +225,7 @@ class StreamingGroupLasso(_Penalised):
         self.feature_map = feature_map
         self.alpha = alpha
         self.groups = groups
+        self.blocks = blocks
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
@@ -227,16 +233,22 @@ class StreamingGroupLasso(_Penalised):
 
     def _add(self, learned: Learned, X: Any, y: Array, weights: Array) -> None:
         width, n_inputs = len(learned.parts[0].sums), self.n_features_in_
-        if width % n_inputs:
+        if self.blocks is None and width % n_inputs:
             raise ValueError(
                 f"The feature map makes {width} features of {n_inputs}, which is not the same number of each; use one "
                 "that maps every feature by itself, such as AdditiveChi2Map."
             )
-        self._key()
+        self._groups()
         super()._add(learned, X, y, weights)
 
     def _key(self) -> tuple[int, ...]:
-        """The number of the group of each input feature."""
+        """The number of the group of each input feature, or of each feature."""
+        block_of = self._block_of()
+        return self._groups() if block_of is None else tuple(block_of.tolist())
+
+    def _groups(self) -> tuple[int, ...]:
+        if self.blocks is not None and self.groups is not None:
+            raise ValueError("Give either groups or blocks.")
         if self.groups is None:
             return tuple(range(self.n_features_in_))
         labels = column_or_1d(self.groups)

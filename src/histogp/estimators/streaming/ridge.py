@@ -14,18 +14,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from histogp.estimators.state import reading, updating
 from histogp.estimators.streaming.base import Learned, Streaming, rows_of
+from histogp.estimators.streaming.blocks import BLOCKS, WithBlocks
 from histogp.estimators.streaming.regression import Linear, Regression, labelled
 from histogp.estimators.streaming.sample import Sample
 from histogp.primal.factored import FactoredRidge
+from histogp.primal.left_out import LeftOut
 from histogp.primal.quadratic import Quadratic
 from histogp.primal.ridge import Ridge
+from histogp.primal.scales import likely_scales
 from histogp.primal.statistics import StreamingStatistics
-from histogp.storage import Array
+from histogp.storage import Array, dense
 
 # With more than that a search with a factor for each penalty is faster than an eigendecomposition for all.
 MANY_FEATURES = 1500
 
-PARAMETERS = """feature_map : transformer or None, default=None
+PARAMETERS = f"""feature_map : transformer or None, default=None
         Maps rows to features, for instance `histogp.feature_maps.AdditiveChi2Map`; adapted to the rows of `fit`, or to
         the first ones of `partial_fit`. None takes the features as they are.
     alpha : float or {"loo", "gcv", "evidence"}, default="loo"
@@ -37,6 +40,14 @@ PARAMETERS = """feature_map : transformer or None, default=None
     pca_components : int or None, default=None
         Learn from that many principal components of the features (algorithm 3 of chi2-linear-approximation). They are
         folded into the weights: prediction does not project.
+    {BLOCKS}
+    block_components : int or None, default=None
+        Reduce the features of each block to that many principal components before the blocks are put together
+        (algorithm 4 of chi2-linear-approximation). The components are those of the rows of `fit`, or of the first ones
+        of `partial_fit`; to find them in a first pass over chunks, let a `BlockMap` see these by ``partial_fit``, and
+        give it inside a `sklearn.frozen.FrozenEstimator` as ``feature_map``. They too are folded into the weights.
+    block_weights : "evidence", array-like of shape (n_blocks,) or None, default=None
+        Factor of the kernel of each block; "evidence" finds those under which the targets are most likely.
     fit_intercept : bool, default=True
     n_left_out : int, default=1000
         Rows of the sample for ``alpha="loo"``.
@@ -46,13 +57,16 @@ PARAMETERS = """feature_map : transformer or None, default=None
         Of the sample."""
 
 
-class RidgeBase(Linear):
+class RidgeBase(WithBlocks, Linear):
     """What regression and classification share."""
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **Streaming._parameter_constraints,
         "alpha": [StrOptions({"loo", "gcv", "evidence"}), Interval(Real, 0, None, closed="left")],
         "pca_components": [None, Interval(Integral, 1, None, closed="left")],
+        "blocks": [list, tuple, None],
+        "block_components": [None, Interval(Integral, 1, None, closed="left")],
+        "block_weights": [StrOptions({"evidence"}), "array-like", None],
         "fit_intercept": ["boolean"],
         "n_left_out": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
@@ -60,6 +74,7 @@ class RidgeBase(Linear):
 
     alpha: Any
     pca_components: int | None
+    block_weights: Any
     fit_intercept: bool
     n_left_out: int
     random_state: Any
@@ -95,7 +110,7 @@ class RidgeBase(Linear):
 
     def _sampled(self, learned: Learned, X: Any, targets: Array, weights: Array) -> Sample | None:
         """The sample after rows that come now."""
-        if self.alpha != "loo":
+        if not self._needs_sample():
             return None
         if learned.sample is None:
             seed = int(check_random_state(self.random_state).randint(2**31))
@@ -107,6 +122,9 @@ class RidgeBase(Linear):
         new = Sample(priorities[chosen], rows_of(X, chosen), targets[chosen], weights[chosen])
         return (new if learned.sample is None else learned.sample + new).smallest(int(self.n_left_out))
 
+    def _needs_sample(self) -> bool:
+        return self.alpha == "loo"
+
     def _statistics(self) -> StreamingStatistics:
         """Of features and the targets to learn."""
         raise NotImplementedError
@@ -115,39 +133,78 @@ class RidgeBase(Linear):
         """Targets of the sample, and factors on the weights of its rows."""
         raise NotImplementedError
 
-    def _solved(self) -> tuple[Array, Array, float]:
-        """Weights (m, k), intercepts (k,), and the penalty."""
+    def _solved(self) -> tuple[Array, Array, float, Array | None]:
+        """Weights (m, k), intercepts (k,), the penalty, and the factors of the kernels of blocks."""
         self._validate_params()
-        key = (self.alpha, self.pca_components, self.fit_intercept, getattr(self, "class_weight", None) == "balanced")
-        return self._learned.solution.get("ridge", self._solve, key)
+        return self._learned.solution.get("ridge", self._solve, (*self._key(), str(self.block_weights)))
 
-    def _solve(self) -> tuple[Array, Array, float]:
-        statistics = labelled(self._statistics())
+    def _key(self) -> tuple[Any, ...]:
+        """Parameters that the solution depends on."""
+        return self.alpha, self.pca_components, self.fit_intercept
+
+    def _solve(self) -> tuple[Array, Array, float, Array | None]:
+        statistics, unlabelled = labelled(self._statistics()), self._learned.unlabelled
         wanted = self._wanted(len(statistics.sums))
         intercept = bool(self.fit_intercept)
+        weights, factors = self._found_weights(statistics), None
+        if weights is not None:
+            factors = np.sqrt(weights)[self._block_of()]
+            statistics = statistics.stretched(factors)
+            unlabelled = None if unlabelled is None else unlabelled.stretched(factors)
         ridge: Ridge | FactoredRidge
         if wanted is None and MANY_FEATURES < len(statistics.sums) < statistics.count:
             ridge = FactoredRidge(Quadratic.of(statistics, intercept=intercept), intercept)
         else:
-            ridge = Ridge.of(statistics, wanted, self._learned.unlabelled, intercept=intercept)
-        alpha = self._penalty(ridge)
-        return *ridge.coefficients(alpha), alpha
+            ridge = Ridge.of(statistics, wanted, unlabelled, intercept=intercept)
+        alpha = self._penalty(ridge, factors)
+        coefficients, intercepts = ridge.coefficients(alpha)
+        intercepts = intercepts + self._offsets(ridge, alpha, factors)
+        return coefficients if factors is None else factors[:, None] * coefficients, intercepts, alpha, weights
 
-    def _penalty(self, ridge: Ridge | FactoredRidge) -> float:
+    def _found_weights(self, statistics: StreamingStatistics) -> Array | None:
+        """The factor of the kernel of each block, (B,); None if all are one."""
+        if self.block_weights is None:
+            return None
+        block_of = self._block_of()
+        if block_of is None:
+            raise ValueError("block_weights are those of blocks, and there are none.")
+        n_blocks = int(block_of.max()) + 1
+        if not isinstance(self.block_weights, str):
+            weights = np.asarray(self.block_weights, np.float64)
+            if weights.shape != (n_blocks,) or not np.all(np.isfinite(weights)) or not np.all(weights >= 0):
+                raise ValueError(f"block_weights must be {n_blocks} numbers that are not negative.")
+            return weights
+        intercept = bool(self.fit_intercept)
+        scales = likely_scales(Quadratic.of(statistics, intercept=intercept), block_of, intercept=intercept)
+        return scales**2 / np.mean(scales**2)
+
+    def _offsets(self, ridge: Ridge | FactoredRidge, alpha: float, factors: Array | None) -> Any:
+        """What else to add to scores, (k,)."""
+        return 0.0
+
+    def _sample_of(self, ridge: Ridge | FactoredRidge, factors: Array | None) -> LeftOut:
+        """Rows to leave out."""
+        sample = self._learned.sample
+        if sample is None:
+            raise ValueError(
+                'alpha="loo" and equal_rank need a sample of the rows, which was not asked for when they came.'
+            )
+        targets, class_factors = self._left_out()
+        Z = self._learned.features(sample.X)
+        coordinates = ridge.transform(Z if factors is None else dense(Z) * factors)
+        # Weights count like repeated rows, of which one is left out; of a weight below one, all of it.
+        units = class_factors * np.minimum(sample.weights, 1)
+        return LeftOut(coordinates, targets, class_factors * sample.weights, units)
+
+    def _penalty(self, ridge: Ridge | FactoredRidge, factors: Array | None) -> float:
         if not isinstance(self.alpha, str):
             return float(self.alpha)
         error: Callable[[float], float] = ridge.generalised_error
         if self.alpha == "evidence":
             error = ridge.negative_evidence
         elif self.alpha == "loo":
-            if self._learned.sample is None:
-                raise ValueError('alpha="loo" needs a sample of the rows, which was not asked for when they came.')
-            sample = self._learned.sample
-            targets, factors = self._left_out()
-            coordinates = ridge.transform(self._learned.features(sample.X))
-            # Weights count like repeated rows, of which one is left out; of a weight below one, all of it.
-            weights, units = factors * sample.weights, factors * np.minimum(sample.weights, 1)
-            error = lambda alpha: ridge.left_out_error(alpha, coordinates, targets, weights, units)  # noqa: E731
+            rows = self._sample_of(ridge, factors)
+            error = lambda alpha: rows.mean_square(ridge.left_out(alpha, rows))  # noqa: E731
         return ridge.best(error)
 
     @property
@@ -156,6 +213,13 @@ class RidgeBase(Linear):
         """The penalty."""
         check_is_fitted(self)
         return self._solved()[2]
+
+    @property
+    @reading
+    def block_weights_(self) -> Array | None:
+        """The factor of the kernel of each block, one on average if they were found; None if all are one."""
+        check_is_fitted(self)
+        return self._solved()[3]
 
 
 class StreamingRidge(Regression, RidgeBase):
@@ -193,6 +257,9 @@ class StreamingRidge(Regression, RidgeBase):
         *,
         alpha: Any = "loo",
         pca_components: int | None = None,
+        blocks: Any = None,
+        block_components: int | None = None,
+        block_weights: Any = None,
         fit_intercept: bool = True,
         n_left_out: int = 1000,
         chunk_bytes: int = 2**27,
@@ -201,6 +268,9 @@ class StreamingRidge(Regression, RidgeBase):
         self.feature_map = feature_map
         self.alpha = alpha
         self.pca_components = pca_components
+        self.blocks = blocks
+        self.block_components = block_components
+        self.block_weights = block_weights
         self.fit_intercept = fit_intercept
         self.n_left_out = n_left_out
         self.chunk_bytes = chunk_bytes

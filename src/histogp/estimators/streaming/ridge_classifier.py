@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,6 +15,8 @@ from histogp.estimators.classes import class_weights, codes_in, declared, merged
 from histogp.estimators.state import reading, updating
 from histogp.estimators.streaming.base import Learned
 from histogp.estimators.streaming.ridge import PARAMETERS, RidgeBase
+from histogp.primal.factored import FactoredRidge
+from histogp.primal.ridge import Ridge
 from histogp.primal.statistics import StreamingStatistics
 from histogp.storage import Array
 
@@ -29,6 +32,10 @@ class StreamingRidgeClassifier(ClassifierMixin, RidgeBase):
     class_weight : dict, "balanced" or None, default=None
         Weights of classes; "balanced" makes them inversely proportional to the frequencies in the end, for which every
         class has statistics of its own: memory and the time to add chunks up grow with the number of classes.
+    equal_rank : int or None, default=None
+        Move the scores of each class so that the one of this rank among all rows, from the highest down, is the same
+        for all classes (chi2-linear-approximation, section 6.3); least squares alone gives rare classes low scores.
+        Scores are those of the sample of rows, each left out in turn. With two classes there is nothing to move.
 
     Attributes
     ----------
@@ -57,6 +64,7 @@ class StreamingRidgeClassifier(ClassifierMixin, RidgeBase):
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **RidgeBase._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
+        "equal_rank": [None, Interval(Integral, 1, None, closed="left")],
     }
 
     classes_: Array
@@ -67,8 +75,12 @@ class StreamingRidgeClassifier(ClassifierMixin, RidgeBase):
         *,
         alpha: Any = "loo",
         pca_components: int | None = None,
+        blocks: Any = None,
+        block_components: int | None = None,
+        block_weights: Any = None,
         fit_intercept: bool = True,
         class_weight: Any = None,
+        equal_rank: int | None = None,
         n_left_out: int = 1000,
         chunk_bytes: int = 2**27,
         random_state: Any = None,
@@ -76,8 +88,12 @@ class StreamingRidgeClassifier(ClassifierMixin, RidgeBase):
         self.feature_map = feature_map
         self.alpha = alpha
         self.pca_components = pca_components
+        self.blocks = blocks
+        self.block_components = block_components
+        self.block_weights = block_weights
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.equal_rank = equal_rank
         self.n_left_out = n_left_out
         self.chunk_bytes = chunk_bytes
         self.random_state = random_state
@@ -190,6 +206,23 @@ class StreamingRidgeClassifier(ClassifierMixin, RidgeBase):
         for part, factor in zip(self._learned.parts, self._class_factors(), strict=False):
             total += part if factor == 1 else part.scaled(factor)
         return _signed(total)
+
+    def _needs_sample(self) -> bool:
+        return super()._needs_sample() or self.equal_rank is not None
+
+    def _key(self) -> tuple[Any, ...]:
+        return *super()._key(), self.class_weight == "balanced", self.equal_rank
+
+    def _offsets(self, ridge: Ridge | FactoredRidge, alpha: float, factors: Array | None) -> Any:
+        if self.equal_rank is None or len(self.classes_) == 2:
+            return 0.0
+        rows = self._sample_of(ridge, factors)
+        scores = rows.targets - ridge.left_out(alpha, rows)
+        rank = round(self.equal_rank * len(scores) / self._learned.n_seen)
+        if rank > len(scores):
+            raise ValueError(f"equal_rank={self.equal_rank} is more than the {self._learned.n_seen} rows so far.")
+        heights = np.sort(scores, axis=0)[-max(rank, 1)]
+        return heights.mean() - heights
 
     def _left_out(self) -> tuple[Array, Array]:
         targets = self._learned.sample.targets

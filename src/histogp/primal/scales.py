@@ -1,0 +1,56 @@
+"""How much each block of features counts, by the evidence."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import optimize
+from scipy.linalg import cho_solve
+
+from histogp.blas import suited_blas
+from histogp.primal.quadratic import Quadratic
+from histogp.primal.triangle import factor_of, inverse_of
+from histogp.storage import Array
+
+# Logarithms of the scales stay within this distance of where they start.
+WIDEST = 12.0
+MOST_STEPS = 30
+
+
+def likely_scales(problem: Quadratic, blocks: Array, *, intercept: bool) -> Array:
+    """Factors (B,) of the features of each block that make the targets most likely, with a penalty of one.
+
+    The prior of the weights is then the same for all, and the best noise goes with it.
+
+    blocks : (m,), the number of the block of each feature
+    """
+    counts = np.bincount(blocks)
+    diagonal = problem.hessian.diagonal()
+    # To start with, all blocks explain as much as there is noise for a hundredth of the rows.
+    typical = np.bincount(blocks, diagonal, minlength=len(counts))
+    start = np.log(100 / np.maximum(typical, np.finfo(float).tiny))
+    n_targets = problem.cross.shape[1]
+    size = (problem.weight - intercept) * n_targets
+
+    def negative_evidence(theta: Array) -> tuple[float, Array]:
+        roots = np.exp(theta / 2)[blocks]
+        with suited_blas(float(len(blocks)) ** 3):
+            factor = factor_of(roots[:, None] * problem.hessian * roots)
+            side = roots[:, None] * problem.cross
+            weights = cho_solve((factor, True), side, check_finite=False)
+            determined = 1 - inverse_of(factor).diagonal()
+        remaining = max(float(np.sum(problem.squares) - np.sum(side * weights)), np.finfo(float).tiny)
+        value = size * np.log(remaining / max(size, 1.0)) / 2
+        value += n_targets * float(np.log(factor.diagonal()).sum())
+        explained = np.bincount(blocks, np.sum(weights**2, axis=1), minlength=len(counts))
+        supply = np.bincount(blocks, determined, minlength=len(counts))
+        return value, (n_targets * supply - size / remaining * explained) / 2
+
+    found = optimize.minimize(
+        negative_evidence,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(value - WIDEST, value + WIDEST) for value in start],
+        options={"maxfun": MOST_STEPS, "gtol": 1e-4 * max(size, 1.0)},
+    )
+    return np.exp(found.x / 2)
