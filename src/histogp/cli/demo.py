@@ -17,6 +17,7 @@ from histogp.cli.data import add_command as new_command
 from histogp.cli.evaluate import write_page
 from histogp.datasets import make_bags_of_words
 from histogp.estimators.classifier import HistogramGPClassifier
+from histogp.reports.comparison import compare, section
 from histogp.reports.curves import Point, learning_curve
 from histogp.reports.report import report
 
@@ -48,6 +49,7 @@ def run(options: argparse.Namespace) -> None:
         model = HistogramGPClassifier(noise=100.0, random_state=0).fit(X_train, y_train)
         seconds = perf_counter() - start
         advance(title="timing predictions on bags of words")
+        results = compare(X_train, y_train, X_test, y_test, say=lambda stage: advance(title=stage))
         page, evaluation = report(
             model,
             X_test,
@@ -55,11 +57,14 @@ def run(options: argparse.Namespace) -> None:
             title="Reading handwritten digits",
             image_shape=(8, 8),
             speed=list(prediction_times()),
+            kernels=section(results, "classification"),
             say=lambda stage: advance(title=stage),
         )
         write_page(options.output, page)
     say(f"{model.n_examples_:,} digits learnt in {1e3 * seconds:.0f} ms")
     say(f"{evaluation.n_rows} others read with an accuracy of {evaluation.scores['accuracy']:.3f}")
+    best = max(results, key=lambda one: one.score)
+    say(f"Of {len(results)} kernels {best.kernel} reads them best: {best.score:.3f}")
     say(f"The report is in {Path(options.output).resolve()}: open it in a browser.")
 
 

@@ -21,6 +21,7 @@ from histogp.sources.errors import DataError
 
 EXAMPLES = """
 histogp evaluate model.histogp test.csv --label species
+histogp evaluate model.histogp test.csv --label species --top-k 5
 histogp evaluate model.histogp X_test.npy --labels y_test.npy --report report.html --image-shape 28x28
 """
 
@@ -31,6 +32,9 @@ def add_command(commands: Any) -> None:
     add_data(parser, labels=True)
     parser.add_argument("--report", metavar="HTML", help="also write a page with charts, which needs no network")
     parser.add_argument("--image-shape", metavar="HxW", type=_shape, help="rows are grey-level images, for the report")
+    parser.add_argument(
+        "--top-k", metavar="K", type=int, help="also say how often the label is among the K most likely ones"
+    )
     parser.add_argument("--json", action="store_true", help="for programs")
     add_prediction(parser)
     parser.set_defaults(run=run)
@@ -47,13 +51,18 @@ def run(options: argparse.Namespace) -> None:
     if not is_classifier(model) and n_outputs(model) > 1:
         raise DataError(f"The model has {n_outputs(model)} outputs, but rows can have one target only here.")
     task = "classification" if is_classifier(model) else "regression"
+    if options.top_k is not None:
+        if task == "regression":
+            raise DataError("--top-k is for classification.")
+        if not 1 <= options.top_k <= len(model.classes_):
+            raise DataError(f"--top-k must be from 1 to {len(model.classes_)}, the number of classes.")
     with progress(f"reading {options.data}") as advance:
         X, y, _ = read_data(options, task, model)
         # Names were matched when the columns were chosen.
         vars(model).pop("feature_names_in_", None)
         if options.report is None:
             advance(title="evaluating")
-            evaluation = evaluate(model, X, y)
+            evaluation = evaluate(model, X, y, options.top_k)
         else:
             if (
                 options.image_shape is not None
@@ -63,7 +72,13 @@ def run(options: argparse.Namespace) -> None:
                 raise DataError(f"Images of {height} x {width} pixels do not have {model.n_features_in_} features.")
             title = f"{Path(options.model).stem} on {Path(options.data).name}"
             page, evaluation = report(
-                model, X, y, title=title, image_shape=options.image_shape, say=lambda stage: advance(title=stage)
+                model,
+                X,
+                y,
+                title=title,
+                image_shape=options.image_shape,
+                top_k=options.top_k,
+                say=lambda stage: advance(title=stage),
             )
             write_page(options.report, page)
     results = {"rows": evaluation.n_rows, **evaluation.scores, "microseconds a row": evaluation.microseconds}

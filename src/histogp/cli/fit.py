@@ -19,7 +19,7 @@ from histogp.cli.data import add_data, read_data, read_rows
 from histogp.estimators.classifier import HistogramGPClassifier
 from histogp.estimators.one_class import HistogramGPOneClass
 from histogp.estimators.regressor import HistogramGPRegressor
-from histogp.kernels import Chi2, as_kernel
+from histogp.kernels import SHORT_NAMES, ExpChi2, as_kernel
 from histogp.posterior.calibrated import FEWEST
 from histogp.posterior.variance import TABLES
 from histogp.sources.errors import DataError
@@ -31,6 +31,7 @@ histogp fit train.csv --label species --kernel hik-poly --optimize gradient -o m
 histogp fit X.npy --labels y.npy --prediction quantized --predict-only -o small.histogp
 histogp fit houses.parquet --label price --task regression --ignore id -o model.histogp
 histogp fit usual.csv --one-class -o model.histogp
+histogp fit train.csv --label species --kernel exp-chi2 --components 4000 --optimize gradient -o model.histogp
 histogp fit --kernel chi2 --stream 'data/*.parquet' --label y --resume -o model.histogp
 """
 
@@ -60,7 +61,7 @@ def add_command(commands: Any) -> None:
         help="with --one-class, the part of the training rows that count as outliers, up to 0.5; default: auto, which "
         "suits new rows: about one in twenty of them counts as an outlier if they are like the training rows",
     )
-    parser.add_argument("--kernel", choices=["hik", "hik-poly", "hik-exp", "chi2"], default="hik", help="default: hik")
+    parser.add_argument("--kernel", choices=SHORT_NAMES, default="hik", help="default: hik")
     parser.add_argument("--eta", type=float, help="the kernel's exponent (hik-poly) or growth (hik-exp)")
     parser.add_argument(
         "--noise", type=float, default=0.1, help="noise variance, in units of a row's sum; default: 0.1"
@@ -84,7 +85,7 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--predict-only",
         action="store_true",
-        help="leave the training rows out of the file; needs --prediction quantized or --kernel chi2",
+        help="leave the training rows out of the file; needs --prediction quantized, or --kernel chi2 or exp-chi2",
     )
     parser.add_argument(
         "--variance",
@@ -106,7 +107,7 @@ def run(options: argparse.Namespace) -> None:
         return
     stream.refuse_options(options)
     model = _one_class(options) if options.one_class else _supervised(options)
-    if options.predict_only and options.prediction != "quantized" and options.kernel != "chi2":
+    if options.predict_only and options.prediction != "quantized" and not as_kernel(options.kernel)._has_features:
         raise DataError("--predict-only needs --prediction quantized: exact prediction reads the training rows.")
     replaceable(Path(options.output))
     with progress(f"reading {options.data}") as advance:
@@ -155,7 +156,8 @@ def _one_class(options: argparse.Namespace) -> Any:
         if given:
             raise DataError(f"--one-class and {name} exclude each other: there are no labels to learn from.")
     criterion = options.criterion or "variance"
-    if options.predict_only and criterion != "mean" and options.variance is None and options.kernel != "chi2":
+    has_features = as_kernel(options.kernel)._has_features
+    if options.predict_only and criterion != "mean" and options.variance is None and not has_features:
         raise DataError(
             f"--predict-only needs --criterion mean or --variance {', '.join(TABLES[:-1])} or {TABLES[-1]} here: the "
             "variance would read the training rows."
@@ -172,8 +174,12 @@ def _one_class(options: argparse.Namespace) -> Any:
 
 def _kernel(options: argparse.Namespace) -> Any:
     kernel: Any = as_kernel(options.kernel)
-    if isinstance(kernel, Chi2):
+    if options.components is not None:
         kernel.set_params(n_components=options.components)
+    if options.beta is not None:
+        kernel.set_params(beta=options.beta)
+    if isinstance(kernel, ExpChi2):
+        kernel.set_params(random_state=options.seed)
     if options.eta is not None:
         if getattr(kernel, "transform", None) is None:
             raise DataError("--eta needs --kernel hik-poly or hik-exp.")
@@ -181,6 +187,8 @@ def _kernel(options: argparse.Namespace) -> Any:
     if options.ard:
         if not options.optimize:
             raise DataError("--ard needs --optimize, which learns the weights.")
+        if isinstance(kernel, ExpChi2):
+            raise DataError("--kernel exp-chi2 has no weights of features for --ard to learn.")
         kernel.set_params(weights="ard")
     return kernel
 

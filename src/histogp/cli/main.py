@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from sklearn.exceptions import ConvergenceWarning
 
 import histogp
-from histogp.cli import demo, evaluate, fit, inspect, novelty, predict, query, update
+from histogp.cli import compare, demo, evaluate, fit, inspect, novelty, predict, query, update
 from histogp.posterior.precise import NotConvergedWarning
 
 EXAMPLES = """examples:
   histogp demo
+  histogp compare train.csv --label species
   histogp fit train.csv --label species -o model.histogp
   histogp predict model.histogp new.parquet -o predictions.csv
   histogp novelty model.histogp new.parquet -o novelty.csv
@@ -63,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"histogp {histogp.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in (demo, fit, predict, novelty, evaluate, update, query, inspect):
+    for module in (demo, compare, fit, predict, novelty, evaluate, update, query, inspect):
         module.add_command(commands)
     return top
 

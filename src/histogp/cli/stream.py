@@ -15,7 +15,8 @@ from histogp import container
 from histogp.atomic import replaceable
 from histogp.cli.console import progress, say
 from histogp.cli.labels import like, numeric, typed
-from histogp.estimators.feature_maps import AdditiveChi2Map
+from histogp.estimators.exp_chi2 import ExpChi2Sampler
+from histogp.estimators.feature_maps import AdditiveChi2Map, FeatureMap
 from histogp.estimators.load import load
 from histogp.estimators.streaming import model_file
 from histogp.estimators.streaming.ridge import StreamingRidge
@@ -45,17 +46,24 @@ OTHERS = {
     "n_bins": 100,
 }
 # Those that mean something only with --stream.
-OWN = {"resume": False, "pca": None, "alpha": "loo", "checkpoint_seconds": CHECKPOINT_SECONDS}
-COMPONENTS = 3
-_THREADS = ("feature_map__n_jobs",)
+OWN = {
+    "resume": False,
+    "pca": None,
+    "alpha": "loo",
+    "checkpoint_seconds": CHECKPOINT_SECONDS,
+    "block": None,
+    "block_weights": None,
+}
+COMPONENTS = {"chi2": 3, "exp-chi2": 2000}
+_UNTOLD = ("n_jobs", "feature_map", "additive", "map")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stream",
         action="store_true",
-        help="learn by ridge regression on the features of --kernel chi2, piece by piece, with bounded memory; DATA "
-        "may be a pattern in quotes, such as 'data/*.parquet'",
+        help="learn by ridge regression on the features of --kernel chi2 or exp-chi2, piece by piece, with bounded "
+        "memory; DATA may be a pattern in quotes, such as 'data/*.parquet'",
     )
     parser.add_argument(
         "--resume", action="store_true", help="with --stream, go on where an interrupted command has stopped"
@@ -63,8 +71,25 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--components",
         type=int,
-        default=COMPONENTS,
-        help=f"with --kernel chi2, features for each feature; default: {COMPONENTS}",
+        help="with --kernel chi2, features for each feature, by default 3; with exp-chi2 random features in all, by "
+        "default 2000",
+    )
+    parser.add_argument(
+        "--beta",
+        type=_beta,
+        help="with --kernel exp-chi2, the inverse width: a number, evidence, or median, which is one over the median "
+        "distance of rows; default: median",
+    )
+    parser.add_argument(
+        "--block",
+        metavar="FIRST:LAST",
+        type=_slice,
+        action="append",
+        help="with --stream, features that have a kernel of their own, numbered from 0 and without the last; may be "
+        "given repeatedly, and the kernels add up",
+    )
+    parser.add_argument(
+        "--block-weights", choices=["evidence"], help="with --block, find how much each of the blocks counts"
     )
     parser.add_argument(
         "--checkpoint-seconds",
@@ -99,7 +124,7 @@ def run(options: argparse.Namespace) -> None:
     n_before = _seen(model)
     with progress(f"learning from {len(n_rows)} file{'s' * (len(n_rows) > 1)}", total) as advance:
         advance(n_before)
-        for where, X, y in _chunks(files, n_before, options.components):
+        for where, X, y in _chunks(files, n_before, COMPONENTS["chi2"]):
             try:
                 model.partial_fit(X, _labels(y, model, options))
             except ValueError as error:
@@ -133,8 +158,13 @@ def _keep_input(output: Path, files: Files) -> None:
 
 
 def _begin(options: argparse.Namespace) -> Any:
-    feature_map = AdditiveChi2Map(n_components=options.components, n_jobs=options.jobs)
     common = {"alpha": options.alpha, "pca_components": options.pca, "random_state": options.seed}
+    feature_map = None if options.block else _map(options)
+    if options.block:
+        blocks = [(f"{one.start or 0}:{one.stop or ''}", _map(options), one) for one in options.block]
+        common |= {"blocks": blocks, "block_weights": options.block_weights}
+    elif options.block_weights:
+        raise DataError("--block-weights is for --block.")
     if options.task == "regression":
         if options.class_weight:
             raise DataError("--class-weight is for classification.")
@@ -142,6 +172,14 @@ def _begin(options: argparse.Namespace) -> Any:
     if options.class_weight == "balanced-ovr":
         raise DataError("--class-weight balanced-ovr is not for --stream; balanced is.")
     return StreamingRidgeClassifier(feature_map, class_weight=options.class_weight, **common)
+
+
+def _map(options: argparse.Namespace) -> FeatureMap:
+    n_components = options.components or COMPONENTS[options.kernel]
+    if options.kernel == "chi2":
+        return AdditiveChi2Map(n_components=n_components, n_jobs=options.jobs)
+    additive = AdditiveChi2Map(n_components=COMPONENTS["chi2"], n_jobs=options.jobs)
+    return ExpChi2Sampler(n_components, beta=options.beta or "median", additive=additive, random_state=options.seed)
 
 
 def _restored(checkpoint: Path, identity: list[str], like_this: Any) -> Any:
@@ -156,7 +194,11 @@ def _restored(checkpoint: Path, identity: list[str], like_this: Any) -> Any:
 
 def _settings(model: Any) -> dict[str, Any]:
     """The parameters on which results depend."""
-    return {name: value for name, value in model.get_params().items() if name not in ("feature_map", *_THREADS)}
+    found = {name: value for name, value in model.get_params().items() if name.split("__")[-1] not in _UNTOLD}
+    for name, map_, columns in found.pop("blocks", None) or []:
+        own = map_.get_params().items()
+        found[name] = str(columns), {key: value for key, value in own if key.split("__")[-1] not in _UNTOLD}
+    return found
 
 
 def _seen(model: Any) -> int:
@@ -198,8 +240,11 @@ def _labels(labels: Any, model: Any, options: argparse.Namespace) -> Any:
 
 
 def _refuse_others(options: argparse.Namespace) -> None:
-    if options.kernel != "chi2":
-        raise DataError("--stream needs --kernel chi2.")
+    if options.kernel not in COMPONENTS:
+        raise DataError("--stream needs --kernel chi2 or exp-chi2.")
+    if options.components is not None and options.components < 1:
+        raise DataError("--components must be 1 or more.")
+    _refuse_of_others(options)
     for name, unset in OTHERS.items():
         if getattr(options, name) != unset:
             raise DataError(f"--{name.replace('_', '-')} is not for --stream.")
@@ -208,12 +253,34 @@ def _refuse_others(options: argparse.Namespace) -> None:
 
 
 def refuse_options(options: argparse.Namespace) -> None:
-    """Refuse what has no meaning without --stream, or without --kernel chi2."""
+    """Refuse what has no meaning without --stream, or with another kernel."""
     for name, unset in OWN.items():
         if getattr(options, name) != unset:
             raise DataError(f"--{name.replace('_', '-')} is for --stream.")
-    if options.kernel != "chi2" and options.components != COMPONENTS:
-        raise DataError("--components is for --kernel chi2.")
+    _refuse_of_others(options)
+
+
+def _refuse_of_others(options: argparse.Namespace) -> None:
+    if options.kernel not in COMPONENTS and options.components is not None:
+        raise DataError("--components is for --kernel chi2 or exp-chi2.")
+    if options.kernel != "exp-chi2" and options.beta is not None:
+        raise DataError("--beta is for --kernel exp-chi2.")
+
+
+def _beta(text: str) -> Any:
+    if text in ("median", "evidence"):
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor median or evidence") from None
+
+
+def _slice(text: str) -> slice:
+    first, colon, last = text.partition(":")
+    if not colon or not all(bound.isdecimal() or not bound for bound in (first, last)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not two numbers such as 0:441, of which one may be left out")
+    return slice(int(first or 0), int(last) if last else None)
 
 
 def _alpha(text: str) -> Any:

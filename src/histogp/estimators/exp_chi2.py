@@ -34,7 +34,7 @@ class ExpChi2Sampler(FeatureMap):
         Output columns: pairs of cosines and sines; the last of an odd number is a cosine with a random phase.
     beta : float or {"median", "evidence"}, default="median"
         Inverse width. "median" is one over the median of chi2 between training rows; "evidence" that under which the
-        labels or targets of up to 1,000 of them are most likely, from a sixteenth to sixteen times the former.
+        labels or targets of up to 500 of them are most likely, from a sixteenth to sixteen times the former.
     additive : AdditiveChi2Map or None, default=None
         The additive map; None is ``AdditiveChi2Map(n_components=5)``.
     sampling : {"orthogonal", "plain", "quasi"}, default="orthogonal"

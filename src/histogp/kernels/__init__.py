@@ -5,10 +5,11 @@ from histogp.kernels.chi2 import Chi2
 from histogp.kernels.exp_chi2 import ExpChi2
 from histogp.kernels.features import ResolvedFeatures
 from histogp.kernels.intersection import HistogramIntersection, ResolvedKernel
-from histogp.kernels.names import as_kernel
+from histogp.kernels.names import SHORT_NAMES, as_kernel
 from histogp.kernels.transforms import Exponential, Power, Transform
 
 __all__ = [
+    "SHORT_NAMES",
     "Chi2",
     "ExpChi2",
     "Exponential",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_array
 
 from histogp.storage import Array, dense
@@ -31,6 +31,11 @@ class Kernel(BaseEstimator):
     def _adapt(self, X: Any, targets: Array | None = None) -> Kernel:
         """The kernel with what it takes from training data, if anything: an array, CSR or `Rows`; targets (N, M)."""
         return self
+
+    def _shown(self) -> Kernel:
+        """The same without long arrays from data, to print."""
+        shown = clone(self)
+        return shown.set_params(**{name: None for name in self._from_data if np.ndim(getattr(self, name))})
 
     def _resolve(self, n_features: int) -> Any:
         """The frozen value for data of this width; refuses parameters that do not fit."""

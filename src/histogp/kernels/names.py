@@ -12,7 +12,7 @@ from histogp.kernels.exp_chi2 import ExpChi2
 from histogp.kernels.intersection import HistogramIntersection
 from histogp.kernels.transforms import Exponential, Power
 
-_SHORT_NAMES: dict[str, Callable[[], Kernel]] = {
+_KERNELS: dict[str, Callable[[], Kernel]] = {
     "hik": HistogramIntersection,
     "hik-poly": lambda: HistogramIntersection(transform=Power()),
     "hik-exp": lambda: HistogramIntersection(transform=Exponential()),
@@ -20,11 +20,13 @@ _SHORT_NAMES: dict[str, Callable[[], Kernel]] = {
     "exp-chi2": ExpChi2,
 }
 
+SHORT_NAMES = list(_KERNELS)
+
 
 def as_kernel(kernel: str | Kernel) -> Kernel:
     """A fresh copy of the kernel object, or the one that a short name stands for."""
     if not isinstance(kernel, str):
         return clone(kernel)
-    if kernel not in _SHORT_NAMES:
-        raise ValueError(f"Unknown kernel {kernel!r}; known names are {', '.join(map(repr, _SHORT_NAMES))}.")
-    return _SHORT_NAMES[kernel]()
+    if kernel not in _KERNELS:
+        raise ValueError(f"Unknown kernel {kernel!r}; known names are {', '.join(map(repr, _KERNELS))}.")
+    return _KERNELS[kernel]()

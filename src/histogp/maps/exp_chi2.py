@@ -16,7 +16,6 @@ from histogp.storage import Array, Rows
 
 # Rows whose distances give beta.
 SAMPLED_ROWS = 500
-LIKELY_ROWS = 1000
 # Candidates for beta, in units of one over the median, and for the noise, in parts of the kernel's diagonal.
 WIDTHS = 2.0 ** np.arange(-4, 4.5, 0.5)
 NOISES = np.logspace(-4, 1, 21)
@@ -74,7 +73,7 @@ def chi2_distances(left: Array, right: Array, n_threads: int = 1) -> Array:
 
 def inverse_median(X: Any) -> float:
     """One over the median of chi2 between some rows, of an array, CSR or `Rows`; one if that is zero."""
-    rows = _some_rows(X, SAMPLED_ROWS)
+    rows = _some_rows(X)
     distances = chi2_distances(rows, rows)[np.triu_indices(len(rows), 1)]
     median = float(np.median(distances)) if len(distances) else 0.0
     return 1 / median if median > 0 else 1.0
@@ -82,8 +81,8 @@ def inverse_median(X: Any) -> float:
 
 def most_likely(X: Any, targets: Array) -> float:
     """The beta under which targets (n, k) of some rows are most likely, with the best scale and noise for each."""
-    rows = _some_rows(X, LIKELY_ROWS)
-    targets = targets[:: _step(len(targets), LIKELY_ROWS)]
+    rows = _some_rows(X)
+    targets = targets[:: _step(len(targets))]
     distances = chi2_distances(rows, rows)
     centre = inverse_median(X)
     return centre * float(max(WIDTHS, key=lambda width: _log_likelihood(np.exp(-centre * width * distances), targets)))
@@ -103,11 +102,11 @@ def _log_likelihood(kernel: Array, targets: Array) -> float:
     return max(map(at, NOISES))
 
 
-def _some_rows(X: Any, most: int) -> Array:
+def _some_rows(X: Any) -> Array:
     if isinstance(X, Rows):
-        return X.take(np.arange(0, X.n_rows, _step(X.n_rows, most))).to_dense()
-    return Rows.from_array(X[:: _step(X.shape[0], most)]).to_dense()
+        return X.take(np.arange(0, X.n_rows, _step(X.n_rows))).to_dense()
+    return Rows.from_array(X[:: _step(X.shape[0])]).to_dense()
 
 
-def _step(n_rows: int, most: int) -> int:
-    return max(1, -(-n_rows // most))
+def _step(n_rows: int) -> int:
+    return max(1, -(-n_rows // SAMPLED_ROWS))

@@ -10,6 +10,7 @@ from scipy.linalg import cho_solve, eigh, solve_triangular
 
 from histogp.blas import suited_blas
 from histogp.hyperparameters import Space
+from histogp.operators.base import KernelOperator
 from histogp.posterior.likelihood import Derivatives, Likelihood
 from histogp.posterior.objectives import Data, Exact
 from histogp.primal.statistics import StreamingStatistics
@@ -20,17 +21,42 @@ from histogp.storage import Array
 
 @dataclass(frozen=True, eq=False)
 class _Problems:
-    """Statistics of the features without weights, weighted by the inverse noise, of problems that share a noise."""
+    """Problems that share a noise.
 
-    statistics: StreamingStatistics
-    log_noise: float  # the sum of its logarithms
+    operator : that without weights; diagonal : (N,), the noise; targets : (N, k)
+    """
+
+    operator: KernelOperator
+    diagonal: Array
+    targets: Array
+
+    @cached_property
+    def statistics(self) -> StreamingStatistics:
+        """Of the features, weighted by the inverse noise."""
+        return weighted_gram(self.operator, self.operator.training_rows(), self.diagonal, self.targets)
+
+    @property
+    def log_noise(self) -> float:
+        """The sum of its logarithms."""
+        return float(np.log(self.diagonal).sum())
+
+    @property
+    def squares(self) -> float:
+        """``y^T D^-1 y``, of all targets."""
+        return float(np.sum(self.targets**2 / self.diagonal[:, None]))
 
     @cached_property
     def spectrum(self) -> tuple[Array, Array]:
-        """Eigenvalues of the Gram matrix, (rank,), and the cross products along its eigenvectors, (rank, k)."""
-        with suited_blas(float(len(self.statistics.sums)) ** 3):
-            values, vectors = eigh(self.statistics.gram, check_finite=False)
-            return np.maximum(values, 0.0), vectors.T @ self.statistics.cross
+        """Eigenvalues of the Gram matrix that are not zero, and the cross products along its eigenvectors, (r, k)."""
+        rank, n_rows = int(self.operator.rank or 0), len(self.diagonal)
+        with suited_blas(float(min(rank, n_rows)) ** 3):
+            if rank <= n_rows:
+                values, vectors = eigh(self.statistics.gram, check_finite=False)
+                return np.maximum(values, 0.0), vectors.T @ self.statistics.cross
+            roots = np.sqrt(self.diagonal)[:, None]
+            values, vectors = eigh(self.operator.matrix() / roots / roots.T, check_finite=False)
+            values = np.maximum(values, 0.0)
+            return values, np.sqrt(values)[:, None] * (vectors.T @ (self.targets / roots))
 
 
 class Primal(Exact):
@@ -41,12 +67,8 @@ class Primal(Exact):
         self._plain = data.operator.with_kernel(data.operator.kernel.replace(None, {}))
         diagonals = data.noise.diagonals()
         share = data.targets.shape[1] // diagonals.shape[1]
-        rows = self._plain.training_rows()
         self._problems = [
-            _Problems(
-                weighted_gram(self._plain, rows, diagonal, data.targets[:, k * share : (k + 1) * share]),
-                float(np.log(diagonal).sum()),
-            )
+            _Problems(self._plain, diagonal, data.targets[:, k * share : (k + 1) * share])
             for k, diagonal in enumerate(diagonals.T)
         ]
 
@@ -75,7 +97,7 @@ class Primal(Exact):
         n, n_targets = self.data.targets.shape[0], along.shape[1]
         values, along = values / factor, along / factor
         left = 1 / (1 + weight * values)
-        squares = float(np.trace(problems.statistics.target_gram)) / factor
+        squares = problems.squares / factor
         explained = weight * np.sum(along**2 * left[:, None], axis=0).sum()
         determinant = -float(np.log(left).sum()) + problems.log_noise + n * np.log(factor)
         data_term = squares - explained
@@ -97,7 +119,7 @@ class Primal(Exact):
         roots = self._plain.by_feature(np.sqrt(weights))
         gram, cross = statistics.gram / factor, statistics.cross / factor
         inner = roots[:, None] * gram * roots
-        squares = float(np.trace(statistics.target_gram)) / factor
+        squares = problems.squares / factor
         with suited_blas(float(rank) ** 3):
             triangle = factor_of(inner)
             side = roots[:, None] * cross

@@ -38,8 +38,11 @@ class Evaluation:
         return len(self.labels)
 
 
-def evaluate(model: Any, X: Any, y: Any) -> Evaluation:
-    """Predict ``X`` and compare with ``y``; the time is per row."""
+def evaluate(model: Any, X: Any, y: Any, top_k: int | None = None) -> Evaluation:
+    """Predict ``X`` and compare with ``y``; the time is per row.
+
+    top_k : also score how often the label is among that many best ones
+    """
     y = np.asarray(y)
     model.predict(X[:2])  # tables are made at the first prediction
     start = perf_counter()
@@ -63,7 +66,15 @@ def evaluate(model: Any, X: Any, y: Any) -> Evaluation:
     scores = {"accuracy": accuracy_score(y, predictions)}
     if np.isin(model.classes_, y).all() and np.isin(y, model.classes_).all():
         scores["balanced accuracy"] = balanced_accuracy_score(y, predictions)
+    if top_k is not None:
+        best = np.argsort(-_per_class(decision), axis=1, kind="stable")[:, :top_k]
+        scores[f"top-{top_k} accuracy"] = float(np.mean(np.any(model.classes_[best] == y[:, None], axis=1)))
     return Evaluation(y, predictions, margins, scores, microseconds)
+
+
+def _per_class(decision: Array) -> Array:
+    """Scores of all classes, also of two."""
+    return decision if decision.ndim == 2 else np.column_stack([-decision, decision])
 
 
 def best_microseconds(predict: Callable[[Any], Any], X: Any, repeats: int = 3) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+FOOTER = "Made by histogp: exact Gaussian processes for histogram-like data."
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
@@ -18,7 +19,7 @@ class Section:
     body: str
 
 
-def render(*, title: str, subtitle: str, sections: Sequence[Section], footer: str) -> str:
+def render(*, title: str, subtitle: str, sections: Sequence[Section], footer: str = FOOTER) -> str:
     """The complete HTML document."""
     parts = "\n".join(
         f'<section>\n<div class="about"><h2>{escape(part.title)}</h2>{_paragraph(part.text)}</div>\n'

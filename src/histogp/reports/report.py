@@ -30,16 +30,20 @@ def report(
     title: str,
     image_shape: tuple[int, int] | None = None,
     speed: Sequence[Point] | None = None,
+    kernels: Section | None = None,
+    top_k: int | None = None,
     say: Callable[[str], None] = lambda stage: None,
 ) -> tuple[str, Evaluation]:
     """The page for a fitted model and test rows, and the evaluation that it shows.
 
     image_shape : rows are grey-level images of this height and width
     speed : times of prediction against N, if they are not to come from the learning curve
+    kernels : a comparison with other kernels, to show after the summary
+    top_k : also score how often the label is among that many best ones
     say : told what happens next
     """
     say("evaluating")
-    evaluation = evaluate(model, X, y)
+    evaluation = evaluate(model, X, y, top_k)
     sections = []
     bins: list[Quantization] = []
     if is_classifier(model):
@@ -63,18 +67,19 @@ def report(
             points.append(point)
             say(f"learning curve: {point.n:,} examples")
         sections.append(_learning(model, points))
-        for quantization in quantization_curve(model, X):
-            bins.append(quantization)
-            say(f"quantised prediction: {quantization.n_bins} bins")
-        exact = evaluation.microseconds if model.prediction == "exact" else points[-1].exact if points else np.nan
-        sections += [_quantization(bins, exact), _speed(speed or points, speed is not None)]
+        if not model.kernel_._has_features:
+            for quantization in quantization_curve(model, X):
+                bins.append(quantization)
+                say(f"quantised prediction: {quantization.n_bins} bins")
+            exact = evaluation.microseconds if model.prediction == "exact" else points[-1].exact if points else np.nan
+            sections.append(_quantization(bins, exact))
+        sections.append(_speed(speed or points, speed is not None))
     subtitle = (
         f"{type(model).__name__} with {model.n_examples_:,} training examples of {model.n_features_in_:,} features, "
         f"evaluated on {evaluation.n_rows:,} rows."
     )
-    footer = "Made by histogp: exact Gaussian processes for histogram-like data."
-    sections.insert(0, _summary(model, evaluation, bins))
-    return render(title=title, subtitle=subtitle, sections=sections, footer=footer), evaluation
+    sections[:0] = [_summary(model, evaluation, bins), *([] if kernels is None else [kernels])]
+    return render(title=title, subtitle=subtitle, sections=sections), evaluation
 
 
 def _summary(model: Any, evaluation: Evaluation, bins: Sequence[Quantization]) -> Section:
@@ -90,7 +95,7 @@ def _summary(model: Any, evaluation: Evaluation, bins: Sequence[Quantization]) -
     if model.prediction == "exact" and usual:
         figures.append((_microseconds(usual[0].microseconds), "a prediction, quantised"))
     others = [[key, f"{value:.4f}"] for key, value in evaluation.scores.items()]
-    facts = [["kernel", " ".join(repr(model.kernel_).split())], ["noise", f"{model.noise_:g}"]]
+    facts = [["kernel", " ".join(repr(model.kernel_._shown()).split())], ["noise", f"{model.noise_:g}"]]
     text = "A Gaussian process that is solved, not approximated, in memory linear in the data."
     body = charts.key_figures(figures) + charts.data_table(["", ""], others + facts)
     return Section("At a glance", text, body)
@@ -196,10 +201,10 @@ def _quantization(bins: Sequence[Quantization], exact: float) -> Section:
 
 def _speed(points: Sequence[Point], elsewhere: bool) -> Section:
     n = [point.n for point in points]
-    series = [
-        Series("exact", n, [point.exact for point in points]),
-        Series("quantised", n, [point.quantized for point in points]),
-    ]
+    has_tables = not np.isnan([point.quantized for point in points]).any()
+    series = [Series("exact", n, [point.exact for point in points])]
+    if has_tables:
+        series.append(Series("quantised", n, [point.quantized for point in points]))
     chart = charts.line_chart(
         series,
         x_label="training examples",
@@ -209,6 +214,8 @@ def _speed(points: Sequence[Point], elsewhere: bool) -> Section:
         title="Time of one prediction in a batch",
     )
     text = "Exact prediction searches sorted columns, in the logarithm of N. Quantised prediction does not know N."
+    if not has_tables:
+        text = "Prediction is a product with features: it does not know N."
     if elsewhere:
         text += " Measured on synthetic bags of words, 1,000 sparse features, because these can be made in any number."
     return Section("Prediction time against N", text, chart)

@@ -1,0 +1,143 @@
+"""Which kernel to use: the same rows learnt with each of them, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.metrics import log_loss
+
+from histogp.estimators.classifier import HistogramGPClassifier
+from histogp.estimators.regressor import HistogramGPRegressor
+from histogp.reports import charts
+from histogp.reports.evaluation import evaluate
+from histogp.reports.page import Section
+from histogp.storage import Array
+
+KERNELS = ("hik", "hik-exp", "chi2", "exp-chi2")
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """What one kernel came to.
+
+    score : accuracy, or R2; loss : the logarithmic loss, or the root of the mean squared error
+    hits : (n,), whether each test row was right, or minus its squared error
+    failure : why there is nothing of this
+    """
+
+    kernel: str
+    score: float = np.nan
+    loss: float = np.nan
+    likelihood: float = np.nan
+    seconds: float = np.nan
+    microseconds: float = np.nan
+    hits: Array | None = None
+    failure: str | None = None
+
+
+def compare(
+    X: Any,
+    y: Array,
+    X_test: Any,
+    y_test: Array,
+    *,
+    task: str = "classification",
+    kernels: Sequence[str] = KERNELS,
+    optimize: str | None = "gradient",
+    n_jobs: int | None = None,
+    seed: int = 0,
+    say: Callable[[str], None] = lambda stage: None,
+) -> list[Compared]:
+    """Learn with each kernel, its scale and noise found by the evidence, and predict the test rows."""
+    found = []
+    for kernel in kernels:
+        say(f"learning with {kernel}")
+        common: dict[str, Any] = dict(kernel=kernel, optimize=optimize, n_jobs=n_jobs, random_state=seed)
+        regression = task == "regression"
+        model: Any = HistogramGPRegressor(normalize_y=True, **common) if regression else HistogramGPClassifier(**common)
+        try:
+            found.append(_measured(kernel, model, X, y, X_test, y_test))
+        except ValueError as error:
+            found.append(Compared(kernel, failure=" ".join(str(error).split())))
+    return found
+
+
+def _measured(kernel: str, model: Any, X: Any, y: Array, X_test: Any, y_test: Array) -> Compared:
+    start = perf_counter()
+    model.fit(X, y)
+    seconds = perf_counter() - start
+    evaluation = evaluate(model, X_test, y_test)
+    if is_classifier(model):
+        known = np.isin(y_test, model.classes_)
+        probabilities = model.predict_proba(X_test[known])
+        loss = log_loss(y_test[known], probabilities, labels=model.classes_) if known.any() else np.nan
+        hits = (evaluation.predictions == y_test).astype(float)
+    else:
+        loss = evaluation.scores["root mean squared error"]
+        hits = -((evaluation.predictions - y_test) ** 2)
+    score = next(iter(evaluation.scores.values()))
+    likelihood = getattr(model, "log_marginal_likelihood_", np.nan)
+    return Compared(kernel, score, loss, likelihood, seconds, evaluation.microseconds, hits)
+
+
+def advice(results: Sequence[Compared]) -> str:
+    """A sentence or two on which one to take."""
+    done = [one for one in results if one.hits is not None]
+    if not done:
+        return "None of the kernels could learn from these rows."
+    best = max(done, key=lambda one: one.score)
+    close = [one for one in done if one is not best and not _is_worse(one, best)]
+    text = f"Take {best.kernel}: it predicts these rows best."
+    if close:
+        names = " and ".join(one.kernel for one in close)
+        text = f"{best.kernel} predicts these rows best, but {names} {_verb(close)} no worse than chance explains."
+        quick = min([best, *close], key=lambda one: one.microseconds)
+        if quick is not best:
+            text += f" {quick.kernel} predicts {best.microseconds / quick.microseconds:.1f} times as fast."
+    return text
+
+
+def _verb(ones: Sequence[Any]) -> str:
+    return "are" if len(ones) > 1 else "is"
+
+
+def _is_worse(one: Compared, best: Compared) -> bool:
+    """By more than two standard errors of the difference over rows."""
+    assert one.hits is not None
+    assert best.hits is not None
+    difference = best.hits - one.hits
+    error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else np.inf
+    return bool(difference.mean() > 2 * error)
+
+
+def table(results: Sequence[Compared], task: str = "classification") -> tuple[list[str], list[list[str]]]:
+    """A header and rows of texts."""
+    names = ["accuracy", "log loss"] if task == "classification" else ["R2", "RMS error"]
+    header = ["kernel", *names, "log likelihood", "learnt in", "a prediction"]
+    rows = [
+        [
+            one.kernel,
+            f"{one.score:.4f}",
+            f"{one.loss:.4g}",
+            "" if np.isnan(one.likelihood) else f"{one.likelihood:.0f}",
+            f"{one.seconds:.2f} s",
+            f"{one.microseconds:.1f} µs",
+        ]
+        if one.failure is None
+        else [one.kernel, *([""] * 4), one.failure]
+        for one in results
+    ]
+    return header, rows
+
+
+def section(results: Sequence[Compared], task: str) -> Section:
+    """The same for a report."""
+    text = (
+        f"{advice(results)} All learnt the same rows, with scale and noise, and the growth of hik-exp, by likelihood."
+    )
+    return Section("Which kernel to use", text, charts.data_table(*table(results, task)))
