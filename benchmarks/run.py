@@ -15,8 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import active
+import approximations
 import chi2
 import engine
+import exp_chi2
 import learning
 import measure
 import peers
@@ -24,6 +26,7 @@ import search
 import tool
 import uncertainty
 from chi2_report import chi2_report
+from exp_chi2_report import exp_chi2_report
 from learning_report import learning_report
 from measure import Line, Results, line
 from uncertainty_report import uncertainty_report
@@ -45,9 +48,11 @@ SEARCH = ["relevance", "ard", "search_10090", "search_50050", "search_memory", "
 UNCERTAINTY = ["variance_times", "sampled_times", "sampled_bias", "calibrated_times", "calibrated_error"]
 UNCERTAINTY += ["probability_digits", "sample_y"]
 LEARNING = ["update_one", "update_15", "stream", "kills", "readers", "checkerboard"]
-DRAWINGS = ["incremental", "one_vs_few_drawings"]
+DRAWINGS = ["incremental", "one_vs_few_drawings", "exp_chi2_drawings"]
 FASHION_LEARNING = ["query_times", "one_vs_few_fashion"]
 CHI2 = ["chi2_error", "chi2_map_times", "streaming_ridge", "streaming_parquet", "chi2_gp", "chi2_resume"]
+EXP_CHI2 = ["exp_chi2_fashion", "kernel_table", "exp_chi2_gp", "two_blocks", "exp_chi2_tables", "exp_chi2_terms"]
+TEXTS = ["exp_chi2_newsgroups", "exp_chi2_reuters"]
 FASHION = ["prepare", "fit_fashion", "growth", "product", "quantized_fashion", "predict_command"]
 FASHION_SEARCH = ["bounds", "quadrature", "helps_fashion"]
 FASHION_UNCERTAINTY = [
@@ -74,8 +79,8 @@ PEERS = {
 
 def main(chosen: list[str]) -> None:
     results: Results = {}
-    fashion = [*FASHION, *FASHION_SEARCH, *FASHION_UNCERTAINTY, *FASHION_LEARNING, *CHI2, *PEERS]
-    for name in chosen or [*ENGINE, *SEARCH, *UNCERTAINTY, *LEARNING, *DRAWINGS, *fashion]:
+    fashion = [*FASHION, *FASHION_SEARCH, *FASHION_UNCERTAINTY, *FASHION_LEARNING, *CHI2, *EXP_CHI2, *PEERS]
+    for name in chosen or [*ENGINE, *SEARCH, *UNCERTAINTY, *LEARNING, *DRAWINGS, *TEXTS, *fashion]:
         print(f"... {name}", file=sys.stderr, flush=True)
         done = subprocess.run([sys.executable, __file__, "--case", name], capture_output=True, text=True)
         if done.returncode:
@@ -339,6 +344,7 @@ def report(results: Results) -> Iterator[Line]:
     yield from uncertainty_report(results)
     yield from learning_report(results)
     yield from chi2_report(results)
+    yield from exp_chi2_report(results)
     if "startup" in results:
         got = results["startup"]
         yield line(
@@ -358,7 +364,7 @@ def report(results: Results) -> Iterator[Line]:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--case"]:
-        modules = (measure, engine, tool, search, uncertainty, learning, active, chi2, peers)
+        modules = (measure, engine, tool, search, uncertainty, learning, active, chi2, exp_chi2, approximations, peers)
         module = next(module for module in modules if hasattr(module, sys.argv[2]))
         print(json.dumps(getattr(module, sys.argv[2])()))
     else:

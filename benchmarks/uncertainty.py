@@ -317,13 +317,13 @@ def _probabilities(X: np.ndarray, y: np.ndarray, test: np.ndarray, noise: float)
 def _of_probabilities(found: dict[str, np.ndarray], y: np.ndarray) -> dict[str, float]:
     results: dict[str, float] = {}
     for name, one in found.items():
-        results[f"{name}_error"] = _calibration_error(one, y)
+        results[f"{name}_error"] = calibration_error(one, y)
         results[f"{name}_loss"] = float(log_loss(y, one))
         results[f"{name}_accuracy"] = float(np.mean(one.argmax(axis=1) == y))
     return results
 
 
-def _calibration_error(found: np.ndarray, y: np.ndarray, n_bins: int = 15) -> float:
+def calibration_error(found: np.ndarray, y: np.ndarray, n_bins: int = 15) -> float:
     """The distance between confidence and accuracy, averaged over the examples; labels are 0, 1 and so on."""
     confidence, right = found.max(axis=1), found.argmax(axis=1) == y
     bins = np.minimum((n_bins * confidence).astype(int), n_bins - 1)
