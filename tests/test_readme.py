@@ -12,7 +12,7 @@ def test_the_examples_run(capsys, tmp_path, monkeypatch):
     matplotlib.use("Agg")
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     names: dict = {}
     for block in blocks:
         exec(block, names)

@@ -300,7 +300,7 @@ def test_resume_without_a_checkpoint_begins_at_the_beginning(run):
         ("--class-weight balanced --task regression", "--class-weight is for classification"),
         ("--alpha much", "neither a number nor"),
         ("--alpha -1", "alpha"),
-        ("--components 0", "n_components"),
+        ("--components 0", "--components must be 1 or more"),
         ("--pca 0", "pca_components"),
         ("--pca 99", "more than the 18 features"),
         ("--task regression", "target of row 1 is"),

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from oracles import histograms
 from scipy import sparse
-from sklearn.metrics import accuracy_score, balanced_accuracy_score, r2_score
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, r2_score, top_k_accuracy_score
 
 import histogp
 from histogp import HistogramGPClassifier, HistogramGPRegressor
+from histogp.kernels import ExpChi2
 from histogp.reports.curves import learning_curve, quantization_curve, sizes_up_to
 from histogp.reports.evaluation import evaluate
 from histogp.reports.report import report
@@ -98,3 +99,19 @@ def test_two_classes_several_outputs_and_unknown_labels(tmp_path):
     small.save(tmp_path / "m", include_training=False)
     page, _ = report(histogp.load(tmp_path / "m"), TEST, Y_TEST, title="small")
     assert "without its training examples" in page
+
+
+@pytest.mark.parametrize("kernel", ["chi2", ExpChi2(40)])
+def test_a_report_of_a_kernel_with_features(kernel):
+    page, _ = report(HistogramGPClassifier(kernel).fit(X, Y), TEST, Y_TEST, title="Features")
+    assert "solved exactly in their space" in page
+    assert "Exact or quantised" not in page
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_top_k_accuracy_is_that_of_scikit_learn(k):
+    for y, y_test in ((Y, Y_TEST), (Y == "a", Y_TEST == "a")):
+        clf = HistogramGPClassifier().fit(X, y)
+        if k < len(clf.classes_):
+            found = evaluate(clf, TEST, y_test, k).scores[f"top-{k} accuracy"]
+            assert found == top_k_accuracy_score(y_test, clf.decision_function(TEST), k=k, labels=clf.classes_)

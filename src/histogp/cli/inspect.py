@@ -60,7 +60,7 @@ def describe(path: str) -> dict[str, Any]:
         "file": path,
         "bytes": os.path.getsize(path),
         "class": type(model).__name__,
-        "kernel": _kernel(model.kernel_),
+        "kernel": _kernel(model.kernel_._shown()),
         "noise": model.noise_,
         "examples": model.n_examples_,
         "features": model.n_features_in_,
@@ -100,7 +100,7 @@ def _streamed(path: str, model: Any, document: dict[str, Any]) -> dict[str, Any]
         "file": path,
         "bytes": os.path.getsize(path),
         "class": type(model).__name__,
-        "feature map": _kernel(model.feature_map),
+        "feature map": _kernel(model._given_map()),
         "examples": model.n_samples_seen_,
         "features": model.n_features_in_,
     }

@@ -97,6 +97,8 @@ def _summary(model: Any, evaluation: Evaluation, bins: Sequence[Quantization]) -
     others = [[key, f"{value:.4f}"] for key, value in evaluation.scores.items()]
     facts = [["kernel", " ".join(repr(model.kernel_._shown()).split())], ["noise", f"{model.noise_:g}"]]
     text = "A Gaussian process that is solved, not approximated, in memory linear in the data."
+    if model.kernel_._has_features:
+        text = "A Gaussian process on features whose products approximate the kernel, solved exactly in their space."
     body = charts.key_figures(figures) + charts.data_table(["", ""], others + facts)
     return Section("At a glance", text, body)
 
