@@ -51,7 +51,15 @@ LEARNING = ["update_one", "update_15", "stream", "kills", "readers", "checkerboa
 DRAWINGS = ["incremental", "one_vs_few_drawings", "exp_chi2_drawings"]
 FASHION_LEARNING = ["query_times", "one_vs_few_fashion"]
 CHI2 = ["chi2_error", "chi2_map_times", "streaming_ridge", "streaming_parquet", "chi2_gp", "chi2_resume"]
-EXP_CHI2 = ["exp_chi2_fashion", "kernel_table", "exp_chi2_gp", "two_blocks", "exp_chi2_tables", "exp_chi2_terms"]
+EXP_CHI2 = [
+    "exp_chi2_fashion",
+    "kernel_table",
+    "exp_chi2_gp",
+    "two_blocks",
+    "exp_chi2_rivals",
+    "exp_chi2_tables",
+    "exp_chi2_terms",
+]
 TEXTS = ["exp_chi2_newsgroups", "exp_chi2_reuters"]
 FASHION = ["prepare", "fit_fashion", "growth", "product", "quantized_fashion", "predict_command"]
 FASHION_SEARCH = ["bounds", "quadrature", "helps_fashion"]
