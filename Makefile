@@ -21,8 +21,9 @@ lint: .venv/tested
 types: .venv/tested
 	$(RUN) -m mypy
 
+# A file of tests stays on one process, in order.
 unit: .venv/tested
-	$(RUN) -m pytest
+	$(RUN) -m pytest --numprocesses 2 --dist loadfile
 
 # The built wheel, without extras and outside of the source tree, imports, fits and shows its demo.
 wheel: .venv/tested

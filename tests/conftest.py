@@ -3,9 +3,18 @@
 import os
 from pathlib import Path
 
+# Before anything imports NumPy. Threads of BLAS wait in a busy loop, which takes most of the time on small matrices;
+# the fixture `two_blas_threads` is for tests of threads.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+    # Numba's cache may mix up two signatures of a loop when two processes write at the same time.
+    folder = os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parents[1] / ".pytest_cache" / "numba"
+    os.environ["NUMBA_CACHE_DIR"] = str(Path(folder) / worker)
+
 import pytest
 from hypothesis import HealthCheck, settings
 from sklearn.utils import estimator_checks
+from threadpoolctl import threadpool_limits
 
 from histogp.datasets.idx import FASHION_MNIST_FOLDERS
 
@@ -18,6 +27,14 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture
+def two_blas_threads(monkeypatch):
+    """BLAS on two threads, here and in new processes."""
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
+    with threadpool_limits(2, user_api="blas"):
+        yield
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from oracles import histograms
 
 from histogp import HistogramGPClassifier, threads
 
+pytestmark = pytest.mark.usefixtures("two_blas_threads")
 X = histograms(400, 20)
 Y = np.argmax(X[:, 1:5], axis=1)
 

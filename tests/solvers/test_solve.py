@@ -173,6 +173,7 @@ def test_an_automatic_rank_of_zero_is_never_chosen_when_plain_iterations_would_n
     assert grow_to_best_rank(factor, CostModel(**cheap, noise=1e-1, max_iter=5)) > 0
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 def test_blas_gets_its_threads_back_after_concurrent_fits():
     before = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
     options = SolverOptions("cg", tol=1e-8, preconditioner_rank=40)
