@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-# Before anything imports NumPy. Threads of BLAS wait in a busy loop, which takes most of the time on small matrices;
-# the fixture `two_blas_threads` is for tests of threads.
+# Before anything imports NumPy. On the small matrices of tests, threads of BLAS cost more than they save; the fixture
+# `two_blas_threads` is for tests of threads.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     # Numba's cache may mix up two signatures of a loop when two processes write at the same time.
