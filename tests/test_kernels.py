@@ -87,6 +87,11 @@ def test_chi2_takes_its_points_from_data_once():
     assert Chi2().points is None
 
 
+def test_points_by_a_name_are_refused():
+    with pytest.raises(ValueError, match="points must be"):
+        resolve(Chi2(points="greedy")._adapt(histograms(40, 6)), 6)
+
+
 def test_svc_accepts_the_kernel():
     X = histograms(40, 6)
     y = X[:, 1] > X[:, 2]

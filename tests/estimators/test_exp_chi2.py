@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from oracles import histograms
 from scipy import sparse
+from scipy.stats import multivariate_normal
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import chi2_kernel
 from sklearn.pipeline import make_pipeline
@@ -11,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import histogp
 from histogp.feature_maps import AdditiveChi2Map, ExpChi2Sampler
+from histogp.maps.exp_chi2 import NOISES, WIDTHS
 from histogp.maps.fourier import normal_frequencies
 from histogp.streaming import StreamingRidgeClassifier
 
@@ -69,6 +72,75 @@ def test_the_median():
     np.testing.assert_allclose(ExpChi2Sampler(2).fit(X).beta_, 1 / median)
     assert ExpChi2Sampler(2).fit(X[:1]).beta_ == 1
     assert ExpChi2Sampler(2).fit(np.zeros((5, 3))).beta_ == 1
+
+
+def likely_widths(targets):
+    """Every candidate, and the density of centred targets with the best noise and scale for it."""
+    distances = -np.log(chi2_kernel(X, gamma=1.0)) / 2
+    targets = targets - targets.mean(axis=0)
+    found = {}
+    for beta in WIDTHS / np.median(distances[np.triu_indices(40, 1)]):
+        densities = []
+        for noise in NOISES:
+            C = np.exp(-beta * distances) + noise * np.eye(40)
+            scale = np.sum(targets * np.linalg.solve(C, targets)) / targets.size
+            densities.append(multivariate_normal(np.zeros(40), scale * C).logpdf(targets.T).sum())
+        found[beta] = max(densities)
+    return found
+
+
+CODES = X[:, 1:4].argmax(axis=1)
+ONE_HOT = 2.0 * (CODES[:, None] == np.arange(3)) - 1
+LIKELY = {
+    "numbers": (CODES, ONE_HOT),
+    "texts": (np.array(["ash", "birch", "elm"])[CODES].tolist(), ONE_HOT),
+    "two classes": (CODES == 1, ONE_HOT[:, [1]]),
+    "a target": (np.sin(9 * X[:, 1]) + 7.3, np.sin(9 * X[:, [1]])),
+    "several targets": (np.sin(9 * X[:, 1:3]) + 7.3, np.sin(9 * X[:, 1:3])),
+    "a column": (np.sin(9 * X[:, [1]]), np.sin(9 * X[:, [1]])),
+}
+
+
+@pytest.mark.parametrize("name", LIKELY)
+def test_the_most_likely_width(name):
+    y, targets = LIKELY[name]
+    found = likely_widths(targets)
+    for data in (X, sparse.csr_array(X)):
+        beta = ExpChi2Sampler(4, beta="evidence", random_state=0).fit(data, y).beta_
+        nearest = min(found, key=lambda candidate: abs(np.log(candidate / beta)))
+        assert beta == pytest.approx(nearest, rel=1e-9)
+        assert found[nearest] == pytest.approx(max(found.values()), abs=1e-6)
+
+
+def test_targets_have_a_say_in_the_width_alone():
+    likely = ExpChi2Sampler(8, beta="evidence", random_state=0).fit(X, CODES)
+    given = ExpChi2Sampler(8, beta=likely.beta_, random_state=0).fit(X)
+    np.testing.assert_array_equal(likely.transform(X), given.transform(X))
+    for beta in ("median", 2.0):
+        with_labels, without = (ExpChi2Sampler(8, beta=beta, random_state=0).fit(X, y) for y in (CODES, None))
+        np.testing.assert_array_equal(with_labels.transform(X), without.transform(X))
+
+
+def test_the_most_likely_width_needs_targets():
+    sampler = ExpChi2Sampler(4, beta="evidence")
+    for work in (sampler.fit, sampler.fit_transform):
+        with pytest.raises(ValueError, match=r'^beta="evidence" needs the labels or targets y\.$'):
+            work(X)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        sampler.fit(X, CODES[:-1])
+    assert not hasattr(clone(sampler), "beta_")
+
+
+def test_the_most_likely_width_in_pipelines_streams_and_files(tmp_path):
+    sampler = ExpChi2Sampler(8, beta="evidence", random_state=0)
+    expected = clone(sampler).fit(X, CODES).beta_
+    assert make_pipeline(clone(sampler), LogisticRegression()).fit(X, CODES)[0].beta_ == expected
+    model = StreamingRidgeClassifier(clone(sampler), alpha=0.1).partial_fit(X, CODES)
+    assert model._learned.feature_map.beta_ == expected
+    model.save(tmp_path / "m")
+    loaded = histogp.load(tmp_path / "m")
+    assert loaded._learned.feature_map.beta_ == expected
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
 
 
 def test_sparse_rows_and_types():

@@ -7,12 +7,12 @@ from oracles import histograms
 from scipy.stats import multivariate_normal
 
 from histogp.hyperparameters import free_hyperparameters
-from histogp.kernels import Chi2, resolve
+from histogp.kernels import Chi2, ExpChi2, resolve
 from histogp.operators import low_rank
 from histogp.operators.build import build_operator
 from histogp.posterior.likelihood import exact_likelihood
 from histogp.posterior.objectives import Data
-from histogp.posterior.primal import Primal
+from histogp.posterior.primal import Primal, _total
 from histogp.solvers.noise import Noise
 from histogp.storage import Rows
 
@@ -92,3 +92,81 @@ def test_derivatives_are_finite_differences(kernel, noise):
         for step in 1e-5 * np.eye(len(theta))
     ]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+
+
+def waves_operator(n_features, weight=None):
+    kernel = ExpChi2(n_features, beta=2.0, weights=weight)._adapt(X)
+    return build_operator(X, resolve(kernel, D), 1)
+
+
+ONE_WEIGHT = [0.0, 1e-20, 1e-9, 0.3, 1.0, 40.0]
+by_rank = pytest.mark.parametrize("n_features", [20, N, 150], ids=["fewer", "as many", "more"])
+
+
+@by_rank
+@pytest.mark.parametrize("factor", [1.0, 0.03, 50.0])
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("weight", ONE_WEIGHT)
+def test_one_weight_for_all_by_an_eigendecomposition_and_by_factors(weight, noise, factor, n_features):
+    objective = Primal(Data(waves_operator(n_features), NOISES[noise], Y))
+    for problems in objective._problems:
+        scaled = objective._scaled(problems, weight, factor)
+        plain = objective._of(problems, np.array([weight]), factor, True)
+        # Directions with hardly any variance are rounding, which a large weight makes large.
+        close_to(scaled, plain, rtol=1e-9 if weight <= 1 else 1e-6)
+
+
+@by_rank
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("weight", [None, 0.0, 0.3, 40.0])
+def test_one_weight_for_all_by_dense_factors(weight, noise, n_features):
+    weights = None if weight is None else np.array([weight])
+    objective = Primal(Data(waves_operator(n_features, 2.0), NOISES[noise], Y))
+    for factor in (1.0, 0.3):
+        operator = waves_operator(n_features, weight)
+        expected = exact_likelihood(operator, NOISES[noise].scaled(factor), Y, derivatives=True)
+        close_to(objective.at(weights, factor), expected, rtol=1e-6)
+        only_value = objective.at(weights, factor, derivatives=False)
+        assert only_value.value == pytest.approx(expected.value, rel=1e-10)
+        assert only_value.demand == {}
+
+
+@by_rank
+def test_one_weight_for_all_is_the_log_density_of_the_targets(n_features):
+    operator = waves_operator(n_features)
+    K = operator.matrix()
+    objective = Primal(Data(operator, NOISES["per sample"], Y))
+    for weight, factor in ((0.5, 1.0), (3.0, 0.2)):
+        covariance = weight * K + factor * np.diag(NOISES["per sample"].sample)
+        expected = multivariate_normal(np.zeros(N), covariance).logpdf(Y.T).sum()
+        assert objective.at(np.array([weight]), factor).value == pytest.approx(expected, rel=1e-10)
+
+
+@by_rank
+@pytest.mark.parametrize("noise", NOISES)
+def test_derivatives_by_one_weight_are_finite_differences(noise, n_features):
+    kernel = ExpChi2(n_features, beta=2.0, weights=0.7)._adapt(X)
+    objective = Primal(Data(build_operator(X, resolve(kernel, D), 1), NOISES[noise], Y))
+    space = free_hyperparameters(kernel, Rows.from_array(X), 0.1, 1.0, None)
+    assert [one.name for one in space.free] == ["noise", "scale"]
+    for theta in space.start + np.array([[0.0, 0.0], [0.7, -0.4], [-1.0, 2.0]]):
+        found = space.gradient(theta, objective(space, theta).derivatives)
+        expected = [
+            (objective(space, theta + step).value - objective(space, theta - step).value) / 2e-5
+            for step in 1e-5 * np.eye(2)
+        ]
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+
+
+def test_one_dimension_has_one_weight_too():
+    values, points = histograms(N, 2)[:, :1], some_points(T, 1)
+    operator = build_operator(values, resolve(Chi2(T, points=points), 1), 1)
+    objective = Primal(Data(operator, NOISES["per problem"], Y))
+    for weight in (0.0, 0.4, 9.0):
+        plain = [objective._of(problems, np.array([weight]), 0.5, True) for problems in objective._problems]
+        found = objective.at(np.array([weight]), 0.5)
+        assert found.value == pytest.approx(sum(part.value for part in plain), rel=1e-11)
+        for side in ("demand", "supply"):
+            expected = _total([getattr(part, side) for part in plain])
+            for name in ("weights", "noise"):
+                np.testing.assert_allclose(getattr(found, side)[name], expected[name], rtol=1e-8)

@@ -10,7 +10,7 @@ from scipy import sparse
 from histogp import container
 from histogp.container import ModelFileError
 from histogp.primal import statistics
-from histogp.primal.statistics import DENSE, StreamingStatistics, blocks
+from histogp.primal.statistics import DENSE, StreamingStatistics, Sums, blocks
 
 RNG = np.random.default_rng(0)
 Z = RNG.standard_normal((40, 30)) * (RNG.random((40, 30)) < 0.5)
@@ -212,3 +212,121 @@ def test_arrays_with_a_prefix():
     assert list(arrays) == ["other"]
     with pytest.raises(ModelFileError, match="the array 'right gram' is damaged"):
         StreamingStatistics.from_arrays(arrays, "right ")
+
+
+def added(pieces, n_targets=3, **options):
+    sums = Sums(30, n_targets, **options)
+    for piece in pieces:
+        sums.add(*piece)
+    return sums.total()
+
+
+CUTS = [[], [1], [39], [0, 7, 7, 31, 40]]
+
+
+def cut(cuts, made=np.asarray, values=Z):
+    return [(made(values[a:b]), Y[a:b], WEIGHTS[a:b]) for a, b in pairwise([0, *cuts, 40])]
+
+
+@pytest.mark.parametrize("cuts", CUTS)
+@pytest.mark.parametrize("made", [np.asarray, np.asfortranarray, sparse.csr_array, sparse.csc_matrix])
+@pytest.mark.parametrize("values", [Z, FEW], ids=["dense", "few"])
+def test_rows_that_are_added_in_place_are_statistics_of_all(values, made, cuts):
+    found = added(cut(cuts, made, values))
+    same(found, StreamingStatistics.of(values, Y, WEIGHTS))
+    np.testing.assert_array_equal(found.gram, found.gram.T)
+
+
+def test_dense_and_sparse_rows_in_turn():
+    pieces = [(Z[:10], Y[:10]), (sparse.csr_array(FEW), Y), (Z[10:], Y[10:]), (sparse.csr_array(FEW), Y, WEIGHTS)]
+    wanted = StreamingStatistics.of(Z, Y) + StreamingStatistics.of(FEW, Y) + StreamingStatistics.of(FEW, Y, WEIGHTS)
+    for order in (pieces, pieces[::-1]):
+        same(added(order), wanted)
+
+
+def test_nothing_added_is_nothing():
+    same(added([]), StreamingStatistics.empty(30, 3))
+    same(added([(Z[:0], Y[:0]), (Z[:0], Y[:0], WEIGHTS[:0])]), StreamingStatistics.empty(30, 3))
+    same(added([(Z,), (Z, None, WEIGHTS)], 0), StreamingStatistics.of(Z) + StreamingStatistics.of(Z, None, WEIGHTS))
+
+
+def test_one_target_of_two_shapes():
+    same(added([(Z[:20], Y[:20, 0]), (Z[20:], Y[20:, :1])], 1), StreamingStatistics.of(Z, Y[:, 0]))
+    same(added([(Z.tolist(), Y.tolist())]), StreamingStatistics.of(Z, Y))
+
+
+@pytest.mark.parametrize("cuts", CUTS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("values", [Z, FEW], ids=["dense", "few"])
+def test_products_in_single_precision(values, dtype, cuts):
+    for made in (np.asarray, sparse.csr_array):
+        found = added(cut(cuts, made, values.astype(dtype)), single=True)
+        same(found, StreamingStatistics.of(values, Y, WEIGHTS), rtol=1e-5)
+        np.testing.assert_array_equal(found.gram, found.gram.T)
+
+
+def test_sums_of_products_in_single_precision_are_in_double(monkeypatch):
+    """A sum of many blocks in single precision would stop at 2^24."""
+    monkeypatch.setattr(statistics, "BLOCK_ELEMENTS", 1)
+    assert max(rows.stop - rows.start for rows in blocks(3, 2, single=True)) > 1
+    sums = Sums(1, 1, single=True)
+    sums.add(np.array([[2.0**12]]), np.array([2.0**12]))
+    for _ in range(10):
+        sums.add(np.array([[1.0]]), np.array([1.0]))
+    found = sums.total()
+    assert (found.gram[0, 0], found.cross[0, 0], found.sums[0]) == (2.0**24 + 10, 2.0**24 + 10, 2.0**12 + 10)
+
+
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("n_elements", [1, 100, 10_000])
+def test_blocks_do_not_matter_to_rows_that_are_added(n_elements, single, monkeypatch):
+    wanted = StreamingStatistics.of(Z, Y, WEIGHTS)
+    monkeypatch.setattr(statistics, "BLOCK_ELEMENTS", n_elements)
+    same(added(cut([7, 31]), single=single), wanted, rtol=1e-5 if single else 1e-13)
+
+
+def test_adding_leaves_its_arguments_alone():
+    given = [array.copy() for array in (Z, Y, WEIGHTS)]
+    for single in (False, True):
+        added([tuple(given)] * 2, single=single)
+        added([(sparse.csr_array(given[0]), *given[1:])], single=single)
+    for array, before in zip(given, (Z, Y, WEIGHTS), strict=True):
+        np.testing.assert_array_equal(array, before)
+
+
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("given", [Z, sparse.csr_array(Z), sparse.csr_array(FEW)], ids=["dense", "sparse", "few"])
+def test_rows_that_cannot_be_added_are_refused_by_a_sentence(given, single):
+    sums = Sums(30, 3, single=single)
+    for targets, weights in ((Y[:20], None), (np.vstack([Y, Y]), None), (Y, WEIGHTS[:20]), (Y, np.append(WEIGHTS, 1))):
+        with pytest.raises(ValueError, match=r"one target and one weight for each of the 40 rows\.$"):
+            sums.add(given, targets, weights)
+    for weights in (-WEIGHTS, np.where(WEIGHTS > 0.5, np.nan, WEIGHTS)):
+        with pytest.raises(ValueError, match=r"Weights must not be negative\.$"):
+            sums.add(given, Y, weights)
+    # Nothing of that has been added.
+    same(sums.total(), StreamingStatistics.empty(30, 3))
+
+
+@pytest.mark.parametrize(("given", "single"), [(Z, False), (Z, True), (sparse.csr_array(FEW), False)])
+@pytest.mark.parametrize(
+    ("n_features", "targets"),
+    [(30, Y[:, 0]), (30, np.hstack([Y, Y])), (30, None), (29, Y), (1, Y)],
+    ids=["one target", "six targets", "no targets", "few features", "one feature"],
+)
+def test_other_numbers_of_features_or_targets_are_refused_by_a_sentence(given, single, n_features, targets):
+    sums = Sums(30, 3, single=single)
+    with pytest.raises(ValueError, match=r"of 30 features and 3 targets.*\.$"):
+        sums.add(given[:, :n_features], targets)
+    same(sums.total(), StreamingStatistics.empty(30, 3))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_numbers_that_are_none_or_too_large_are_refused(bad, single):
+    for where in (0, 1):
+        arrays = [Z.copy(), Y.copy()]
+        arrays[where][3, 2] = bad
+        with pytest.raises(ValueError, match=r"finite numbers of moderate size\.$"):
+            added([tuple(arrays)], single=single)

@@ -138,7 +138,7 @@ class HistogramGP(UncertaintyMixin, LearningMixin, BaseEstimator):
             By custom with the ending ``.histogp``.
         include_training : bool, default=True
             Whether the training examples go into the file. Without them it is small and the model only
-            predicts, with ``prediction="quantized"`` or the kernel "chi2".
+            predicts, with ``prediction="quantized"`` or a kernel "chi2" or "exp-chi2".
         """
         check_is_fitted(self)
         model_file.save(self, path, include_training)

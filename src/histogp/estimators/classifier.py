@@ -32,7 +32,7 @@ class HistogramGPClassifier(ClassifierMixin, ClassificationMixin, HistogramGP):
 
     Parameters
     ----------
-    kernel : {"hik", "hik-poly", "hik-exp", "chi2"}, HistogramIntersection or Chi2, default="hik"
+    kernel : {"hik", "hik-poly", "hik-exp", "chi2", "exp-chi2"} or a kernel of `histogp.kernels`, default="hik"
         The names stand for `HistogramIntersection` without a transform, with ``Power(eta=0.5)`` and
         with ``Exponential(eta=1.0)``, and for `Chi2`, which is solved in the space of its features.
     noise : float, default=0.1

@@ -54,7 +54,7 @@ class EvidenceMixin:
 
         Parameters
         ----------
-        kernel : {"hik", "hik-poly", "hik-exp", "chi2"}, Kernel or None, default=None
+        kernel : {"hik", "hik-poly", "hik-exp", "chi2", "exp-chi2"}, Kernel or None, default=None
             None is the fitted ``kernel_``.
         noise : float or None, default=None
             None is the fitted ``noise_``.

@@ -17,7 +17,6 @@ from histogp.estimators.examples import Examples
 from histogp.estimators.learning import Problem
 from histogp.estimators.state import reading, updating
 from histogp.estimators.validation import validate_features, validate_weights
-from histogp.kernels import Chi2
 from histogp.posterior.calibrated import FEWEST
 from histogp.posterior.variance import ESTIMATES, METHODS, TABLES
 from histogp.solvers.noise import Noise
@@ -35,7 +34,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
 
     Parameters
     ----------
-    kernel : {"hik", "hik-poly", "hik-exp", "chi2"}, HistogramIntersection or Chi2, default="hik"
+    kernel : {"hik", "hik-poly", "hik-exp", "chi2", "exp-chi2"} or a kernel of `histogp.kernels`, default="hik"
         The names stand for `HistogramIntersection` without a transform, with ``Power(eta=0.5)`` and
         with ``Exponential(eta=1.0)``, and for `Chi2`, which is solved in the space of its features.
     noise : float, default=0.1
@@ -283,7 +282,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         if self.criterion == "mean":
             return
         method = self._chosen_method()
-        if isinstance(self.kernel_, Chi2) and method in ("precise", "calibrated"):
+        if self.kernel_._has_features and method in ("precise", "calibrated"):
             return
         if method not in TABLES or (method == "calibrated" and self.n_examples_ < FEWEST):
             raise ValueError(

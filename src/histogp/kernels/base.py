@@ -20,13 +20,16 @@ class Kernel(BaseEstimator):
     _has_features = False
     """Whether an estimator works with features whose products are the kernel."""
     _from_data: tuple[str, ...] = ()
-    """Parameters that may be left to training data, as None or by a name."""
+    """Parameters that may be left to training data, as None."""
+    _by_name: tuple[str, ...] = ()
+    """Those among them that may be left by a name as well."""
 
     @property
     def _adapts(self) -> bool:
         """Whether it takes something from training data."""
-        given = (getattr(self, name) for name in self._from_data)
-        return any(value is None or isinstance(value, str) for value in given)
+        return any(getattr(self, name) is None for name in self._from_data) or any(
+            isinstance(getattr(self, name), str) for name in self._by_name
+        )
 
     def _adapt(self, X: Any, targets: Array | None = None) -> Kernel:
         """The kernel with what it takes from training data, if anything: an array, CSR or `Rows`; targets (N, M)."""

@@ -14,7 +14,7 @@ from histogp.maps.additive import Direct
 from histogp.maps.exp_chi2 import RandomWaves, exp_chi2_matrix, inverse_median, most_likely
 from histogp.maps.fourier import SAMPLINGS, normal_frequencies
 from histogp.maps.points import direct_map, typical_rows
-from histogp.storage import Array
+from histogp.storage import Array, Rows
 
 MOST = 2**16
 MOST_TERMS = 50
@@ -57,6 +57,7 @@ class ExpChi2(Kernel):
     groups = None
     _has_features = True
     _from_data = ("beta", "points", "frequencies")
+    _by_name = ("beta",)
 
     def __init__(
         self,
@@ -94,6 +95,7 @@ class ExpChi2(Kernel):
         if not self._adapts:
             return self
         self._check()
+        self._given(X.n_columns if isinstance(X, Rows) else X.shape[1])
         adapted = clone(self)
         if self.points is None:
             adapted.points = direct_map(typical_rows(X), int(self.n_terms), 0.0).points
@@ -111,14 +113,20 @@ class ExpChi2(Kernel):
     def _resolve(self, n_features: int) -> ResolvedExpChi2:
         self._check()
         weights = None if self.weights is None else np.array([self.weights], np.float64)
-        if self._adapts:
+        points, frequencies = self._given(n_features)
+        if points is None or frequencies is None or isinstance(self.beta, str):
             return ResolvedExpChi2(None, {}, weights, None)
-        points = _numbers("points", self.points, (int(self.n_terms), n_features))
-        if not np.all(points > 0):
+        waves = RandomWaves(Direct(points), np.sqrt(float(self.beta)) * frequencies, np.empty(0))
+        return ResolvedExpChi2(None, {}, weights, waves)
+
+    def _given(self, n_features: int) -> tuple[Array | None, Array | None]:
+        """Points and frequencies; None where they are left to data. Refuses those that do not fit."""
+        n_terms = int(self.n_terms)
+        points = None if self.points is None else _numbers("points", self.points, (n_terms, n_features))
+        if points is not None and not np.all(points > 0):
             raise ValueError("points must be positive.")
-        shape = (points.size, int(self.n_components) // 2)
-        frequencies = np.sqrt(float(self.beta)) * _numbers("frequencies", self.frequencies, shape)
-        return ResolvedExpChi2(None, {}, weights, RandomWaves(Direct(points), frequencies, np.empty(0)))
+        shape = (n_terms * n_features, int(self.n_components) // 2)
+        return points, None if self.frequencies is None else _numbers("frequencies", self.frequencies, shape)
 
     def _check(self) -> None:
         """Refuse parameters that make no sense."""
@@ -133,14 +141,23 @@ class ExpChi2(Kernel):
             raise ValueError(f"sampling must be one of {', '.join(map(repr, SAMPLINGS))}; got {self.sampling!r}.")
         if isinstance(self.beta, str) and self.beta in ("median", "evidence"):
             return
-        if not (isinstance(self.beta, Real) and 0 < float(self.beta) < np.inf):
+        if not _as_float(self.beta, Real) > 0:
             raise ValueError(f'beta must be a number above 0, "median" or "evidence"; got {self.beta!r}.')
 
 
 def _check_number(name: str, value: Any, kind: Any, lowest: float, highest: float) -> None:
-    if isinstance(value, bool) or not (isinstance(value, kind) and lowest <= float(value) <= highest):
-        what = "a whole number" if kind is Integral else "a finite number"
-        raise ValueError(f"{name} must be {what} from {lowest} to {highest}; got {value!r}.")
+    if not lowest <= _as_float(value, kind) <= highest:
+        what = f"a whole number from {lowest} to {highest}" if kind is Integral else f"a finite number from {lowest} on"
+        raise ValueError(f"{name} must be {what}; got {value!r}.")
+
+
+def _as_float(value: Any, kind: Any) -> float:
+    """A number of this kind; nan for what is none, or has no place among finite ones."""
+    try:
+        number = float(value) if isinstance(value, kind) and not isinstance(value, bool) else np.nan
+    except OverflowError:
+        return np.nan
+    return number if np.isfinite(number) else np.nan
 
 
 def _numbers(name: str, value: Any, shape: tuple[int, ...]) -> Array:

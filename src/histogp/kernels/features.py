@@ -115,6 +115,6 @@ class ResolvedExpChi2(ResolvedFeatures):
     def shares(self, rows: Rows) -> Array:
         """In the mean of chi2 over pairs of rows, up to 1,000: the variance of a dimension's terms."""
         assert self.feature_map is not None
-        some = rows.take(np.arange(0, rows.n_rows, max(1, rows.n_rows // FEW_ROWS))).to_dense()
+        some = rows.take(np.arange(0, rows.n_rows, max(1, -(-rows.n_rows // FEW_ROWS)))).to_dense()
         variances = expand(self.feature_map.additive, some).var(axis=0).reshape(-1, rows.n_columns).sum(axis=0)
         return variances / max(variances.sum(), np.finfo(float).tiny)

@@ -67,7 +67,7 @@ def exp_chi2_matrix(left: Array, right: Array, beta: float, n_threads: int = 1) 
 
 def chi2_distances(left: Array, right: Array, n_threads: int = 1) -> Array:
     """``sum_d (x_d - y_d)^2 / (x_d + y_d) / 2`` for all pairs of dense rows, (n, m)."""
-    sums = left.sum(axis=1)[:, None] + right.sum(axis=1)
+    sums = left.sum(axis=1, dtype=np.float64)[:, None] + right.sum(axis=1, dtype=np.float64)
     return np.maximum(sums / 2 - chi2_matrix(left, right, n_threads=n_threads), 0.0)
 
 

@@ -123,9 +123,10 @@ class LowRankOperator(KernelOperator):
         if rows is not self.rows or not takes_long or 8 * rows.n_rows * self.rank > MOST_KEPT:
             return self._features.blocks(rows)
         # Without weights, so that they serve with others as well.
-        if not self._kept:
-            self._kept[:] = [list(replace(self._features, kernel=self._plain()).blocks(rows))]
-        return ((some, self._features.weighted(Z)) for some, Z in self._kept[0])
+        kept = self._kept  # another thread may release them meanwhile
+        if not kept:
+            kept[:] = [list(replace(self._features, kernel=self._plain()).blocks(rows))]
+        return ((some, self._features.weighted(Z)) for some, Z in kept[0])
 
     def project(self, vectors: Array) -> Array:
         out = np.zeros((self.rank, vectors.shape[1]))

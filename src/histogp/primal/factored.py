@@ -12,7 +12,7 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, lapack, solve_triangu
 from histogp.blas import suited_blas
 from histogp.primal.left_out import LeftOut
 from histogp.primal.quadratic import Quadratic
-from histogp.storage import Array
+from histogp.storage import Array, dense
 
 # Penalties to search among, in parts of the sum of all variances, and how closely.
 RANGE = (1e-8, 10.0)
@@ -31,7 +31,7 @@ class FactoredRidge:
 
     def transform(self, Z: Array) -> Array:
         """Features without their means, (n, m)."""
-        return Z - self.problem.means
+        return dense(Z) - self.problem.means
 
     def best(self, error: Callable[[float], float]) -> float:
         """The penalty with the smallest error, if that has one minimum."""
@@ -69,8 +69,9 @@ class FactoredRidge:
         squares = np.maximum(self.problem.squares - explained.sum(axis=0), 0.0).sum()
         with suited_blas(float(len(factor)) ** 3):
             inverse = lapack.dtrtri(factor, lower=1, overwrite_c=1)[0]
-        free = alpha * float(np.sum(inverse**2)) - len(factor) + self.problem.weight - self.intercept
-        return float(self.problem.weight * squares / max(free, 1e-100) ** 2)
+        free = max(self.problem.weight - self.intercept - len(factor), 0.0)
+        degrees = max(free + alpha * float(np.sum(inverse**2)), 1e-100)
+        return float(self.problem.weight * squares / degrees**2)
 
     def negative_evidence(self, alpha: float) -> float:
         """See `Ridge`."""

@@ -201,6 +201,11 @@ class Sums:
         weights = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, np.float64)
         if Y.shape[:1] != (n_rows,) or weights.shape != (n_rows,):
             raise ValueError(f"There must be one target and one weight for each of the {n_rows} rows.")
+        if (n_features, Y.shape[1]) != self._cross.shape:
+            m, k = self._cross.shape
+            raise ValueError(
+                f"Statistics of {m} features and {k} targets cannot take rows of {n_features} and {Y.shape[1]}."
+            )
         if n_rows and not weights.min() >= 0:
             raise ValueError("Weights must not be negative.")
         roots = np.sqrt(weights)[:, None]
@@ -244,7 +249,7 @@ class Sums:
         # Below the diagonal there is nothing, or, from sparse rows, the same as above.
         gram = np.triu(self._upper)
         gram += np.triu(gram, 1).T
-        if not (np.all(np.isfinite(gram)) and np.all(np.isfinite(self._cross)) and np.all(np.isfinite(self._sums))):
+        if not all(np.all(np.isfinite(one)) for one in (gram, self._cross, self._sums, self._rest.target_gram)):
             raise ValueError("Features and targets must be finite numbers of moderate size.")
         rest = self._rest
         return StreamingStatistics(

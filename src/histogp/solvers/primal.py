@@ -67,7 +67,7 @@ class PrimalFactor:
         out = np.empty(rows.n_rows)
         with suited_blas(float(rows.n_rows) * len(self.factor) ** 2):
             for some, Z in self.operator.features(rows):
-                half = solve_triangular(self.factor, dense(Z).T, lower=True, check_finite=False, overwrite_b=True)
+                half = solve_triangular(self.factor, dense(Z).T, lower=True, check_finite=False)
                 out[some] = np.einsum("ij,ij->j", half, half)
         return out
 

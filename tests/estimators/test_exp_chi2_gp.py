@@ -1,0 +1,635 @@
+"""Gaussian processes with the exponential chi-squared kernel against the dense formulas with its features."""
+
+import copy
+import pickle
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from mutations import damaged_bytes, forged_contents, packed
+from oracles import histograms
+from scipy import sparse
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+from scipy.stats import multivariate_normal
+from sklearn.base import clone
+from sklearn.metrics.pairwise import chi2_kernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import histogp
+from histogp import (
+    HistogramGPClassifier,
+    HistogramGPOneClass,
+    HistogramGPRegressor,
+    ModelFileError,
+    Optimizer,
+    container,
+)
+from histogp.active import pool
+from histogp.active.query import query
+from histogp.kernels import ExpChi2
+from histogp.maps.additive import Direct
+from histogp.maps.exp_chi2 import RandomWaves, inverse_median, most_likely
+
+N, D, M = 60, 5, 20
+X = histograms(N, D)
+TEST = histograms(20, D, seed=9) * 1.5
+RNG = np.random.default_rng(0)
+CODES = RNG.integers(3, size=N)
+NAMES = np.array(["ash", "birch", "elm"])
+Y = NAMES[CODES]
+TARGETS = np.sin(3 * X @ RNG.standard_normal(D)) + 3
+SAMPLE = RNG.uniform(0.5, 2, N)
+NOISE = 0.1
+KERNEL = ExpChi2(M, beta=2.0, weights=1.5)
+# More rows than features are solved in their space, fewer in that of the rows.
+WAYS = {
+    "primal": (N, {}),
+    "primal by name": (N, {"solver": "cholesky"}),
+    "dual": (12, {}),
+    "cg": (N, {"solver": "cg", "tol": 1e-10}),
+    "cg with few rows": (12, {"solver": "cg", "tol": 1e-10}),
+}
+by_way = pytest.mark.parametrize("way", WAYS)
+
+
+def features(kernel, A):
+    """Those that an adapted kernel stands for."""
+    frequencies = np.sqrt(kernel.beta) * np.asarray(kernel.frequencies, float)
+    waves = RandomWaves(Direct(np.asarray(kernel.points)), frequencies, np.empty(0))
+    return np.sqrt(1.0 if kernel.weights is None else kernel.weights) * waves.transform(A)
+
+
+def gram(model, A, B):
+    return features(model.kernel_, A) @ features(model.kernel_, B).T
+
+
+def posterior(model, noise, targets, X=X, test=TEST):
+    """Means, and the covariance of the latent function, of the test rows."""
+    A = gram(model, X, X) + np.diag(noise)
+    k = gram(model, X, test)
+    return k.T @ np.linalg.solve(A, targets), gram(model, test, test) - k.T @ np.linalg.solve(A, k)
+
+
+def left_out(model, noise, targets, X=X):
+    """Means and latent variances of every row from a fit without it."""
+    found = []
+    for i in range(len(X)):
+        rest = np.delete(np.arange(len(X)), i)
+        mean, covariance = posterior(model, noise[rest], targets[rest], X[rest], X[[i]])
+        found.append((mean[0], covariance[0, 0]))
+    return np.array([mean for mean, _ in found]), np.array([variance for _, variance in found])
+
+
+def density(K, noise, targets):
+    return sum(multivariate_normal(np.zeros(len(K)), K + np.diag(noise)).logpdf(y) for y in targets.T)
+
+
+def signs(codes=CODES):
+    return np.where(codes[:, None] == np.arange(3), 1.0, -1.0)
+
+
+@by_way
+def test_a_classifier_is_the_dense_process(way):
+    n, options = WAYS[way]
+    model = HistogramGPClassifier(KERNEL, **options).fit(X[:n], Y[:n], SAMPLE[:n])
+    noise = NOISE / SAMPLE[:n]
+    mean, covariance = posterior(model, noise, signs()[:n], X[:n])
+    np.testing.assert_allclose(model.decision_function(TEST), mean, atol=1e-8)
+    np.testing.assert_array_equal(model.predict(TEST), NAMES[mean.argmax(axis=1)])
+    latent = model.predict_variance(TEST, include_noise=False)
+    np.testing.assert_allclose(latent, covariance.diagonal(), atol=1e-8)
+    np.testing.assert_allclose(model.predict_variance(TEST), latent + NOISE)
+    np.testing.assert_allclose(model.novelty(TEST), covariance.diagonal() / 1.5, atol=1e-7)
+    expected = density(gram(model, X[:n], X[:n]), noise, signs()[:n])
+    for method in ("auto", "exact"):
+        assert model.log_marginal_likelihood(method=method) == pytest.approx(expected, rel=1e-9)
+
+
+@by_way
+def test_probabilities_are_calibrated_on_rows_that_were_left_out(way):
+    n, options = WAYS[way]
+    model = HistogramGPClassifier(KERNEL, **options).fit(X[:n], Y[:n], SAMPLE[:n])
+    means, variances = left_out(model, NOISE / SAMPLE[:n], signs()[:n], X[:n])
+    index, found, latent = model._posterior.leave_one_out(model._solver_options())
+    np.testing.assert_array_equal(index, np.arange(n))
+    np.testing.assert_allclose(found, means, atol=1e-7)
+    np.testing.assert_allclose(latent[:, 0], variances, atol=1e-7)
+    doubt = 1 / (n + 2)
+    wanted = np.where(signs()[:n] > 0, 1 - doubt, doubt / 2) * SAMPLE[:n, None]
+    temperatures = np.geomspace(1e-2, 1e3, 3000)
+    costs = [-(wanted * log_softmax(t * means, axis=1)).sum() for t in temperatures]
+    best = temperatures[np.argmin(costs)]
+    expected = np.exp(log_softmax(best * model.decision_function(TEST), axis=1))
+    np.testing.assert_allclose(model.predict_proba(TEST), expected, atol=0.01)
+
+
+@by_way
+def test_label_dependent_noise(way):
+    n, options = WAYS[way]
+    model = HistogramGPClassifier(KERNEL, class_weight="balanced-ovr", **options).fit(X[:n], Y[:n])
+    own = CODES[:n, None] == np.arange(3)
+    share = own.mean(axis=0)
+    noises = 2 * NOISE * np.where(own, share, 1 - share)
+    found = [posterior(model, noise, y, X[:n]) for noise, y in zip(noises.T, signs()[:n].T, strict=True)]
+    np.testing.assert_allclose(model.decision_function(TEST), np.stack([mean for mean, _ in found], 1), atol=1e-8)
+    variances = np.stack([covariance.diagonal() for _, covariance in found], axis=1)
+    each = model.predict_variance(TEST, include_noise=False, per_class=True)
+    np.testing.assert_allclose(each, variances, atol=1e-8)
+    np.testing.assert_allclose(model.predict_proba(TEST).sum(axis=1), 1)
+    K = gram(model, X[:n], X[:n])
+    expected = sum(density(K, d, y[:, None]) for d, y in zip(noises.T, signs()[:n].T, strict=True))
+    assert model.log_marginal_likelihood() == pytest.approx(expected, rel=1e-9)
+
+
+@by_way
+@pytest.mark.parametrize("several", [False, True])
+def test_a_regressor_is_the_dense_process(way, several):
+    n, options = WAYS[way]
+    y = np.stack([TARGETS, TARGETS**2], axis=1)[:n] if several else TARGETS[:n]
+    model = HistogramGPRegressor(KERNEL, normalize_y=True, **options).fit(X[:n], y, SAMPLE[:n])
+    centre, scale = np.average(y, axis=0, weights=SAMPLE[:n]), model._scale
+    normalised = (y - centre) / scale
+    mean, covariance = posterior(model, NOISE / SAMPLE[:n], normalised, X[:n])
+    observed = covariance + NOISE * np.eye(len(TEST))
+    found, cov = model.predict(TEST, return_cov=True)
+    np.testing.assert_allclose(found, mean * scale + centre, atol=1e-8)
+    np.testing.assert_allclose(cov, np.multiply.outer(observed, scale**2), atol=1e-8)
+    _, std = model.predict(TEST, return_std=True)
+    np.testing.assert_allclose(std**2, np.multiply.outer(observed.diagonal(), scale**2), atol=1e-8)
+    expected = density(gram(model, X[:n], X[:n]), NOISE / SAMPLE[:n], normalised.reshape(n, -1))
+    assert model.log_marginal_likelihood() == pytest.approx(expected, rel=1e-9)
+    assert model.sample_y(TEST, 3).shape == ((len(TEST), 2, 3) if several else (len(TEST), 3))
+
+
+@pytest.mark.parametrize("criterion", ["variance", "ratio", "mean"])
+@by_way
+def test_a_one_class_model_is_the_dense_process(way, criterion):
+    n, options = WAYS[way]
+    model = HistogramGPOneClass(KERNEL, criterion=criterion, **options).fit(X[:n])
+    mean, covariance = posterior(model, np.full(n, NOISE), np.ones(n), X[:n])
+    variance = covariance.diagonal()
+    expected = {"variance": -variance, "mean": mean, "ratio": mean / np.sqrt(variance + NOISE)}[criterion]
+    np.testing.assert_allclose(model.score_samples(TEST), expected, atol=1e-8)
+
+
+@by_way
+@pytest.mark.parametrize("kernel", [ExpChi2(M), KERNEL], ids=["no weight", "a weight"])
+def test_a_threshold_from_training_rows_does_not_change_the_model(way, kernel):
+    n, options = WAYS[way]
+    model = HistogramGPOneClass(kernel, contamination=0.25, **options).fit(X[:n])
+    _, covariance = posterior(model, np.full(n, NOISE), np.ones(n), X[:n], X[:n])
+    scores = -covariance.diagonal()
+    for _ in range(2):
+        np.testing.assert_allclose(model.score_samples(X[:n]), scores, atol=1e-8)
+    assert scores.min() < model.offset_ < scores.max()
+    expected = density(gram(model, X[:n], X[:n]), np.full(n, NOISE), np.ones((n, 1)))
+    assert model.log_marginal_likelihood() == pytest.approx(expected, rel=1e-9)
+    index, means, latent = model._posterior.leave_one_out(model._solver_options())
+    expected_means, variances = left_out(model, np.full(n, NOISE), np.ones((n, 1)), X[:n])
+    np.testing.assert_allclose(means, expected_means[index], atol=1e-7)
+    np.testing.assert_allclose(latent[:, 0], variances[index], atol=1e-7)
+    model.partial_fit(TEST)
+    together = np.vstack([X[:n], TEST])
+    _, covariance = posterior(model, np.full(len(together), NOISE), np.ones(len(together)), together, X)
+    np.testing.assert_allclose(model.score_samples(X), -covariance.diagonal(), atol=1e-7)
+
+
+def test_predictions_approach_those_of_the_exact_kernel():
+    K, k = (2 * chi2_kernel(X, A, gamma=1.5) for A in (X, TEST))
+    A = K + NOISE * np.eye(N)
+    mean, variance = k.T @ np.linalg.solve(A, TARGETS), 2 - np.einsum("ij,ij->j", k, np.linalg.solve(A, k))
+    errors = []
+    for n_components in (20, 200, 4000):
+        kernel = ExpChi2(n_components, beta=3.0, n_terms=9, weights=2.0)
+        model = HistogramGPRegressor(kernel).fit(X, TARGETS)
+        off = model.predict(TEST) - mean, model.predict_variance(TEST, include_noise=False) - variance
+        errors.append(np.sqrt(np.mean(np.square(off))))
+    assert errors[2] < errors[1] < errors[0]
+    assert errors[2] < 0.1
+
+
+def test_a_short_name_is_the_default_kernel():
+    model = HistogramGPClassifier("exp-chi2").fit(X[:15], Y[:15])
+    assert model.kernel == "exp-chi2"
+    assert model.kernel_.n_components == 2000
+    assert model.kernel_.beta == inverse_median(X[:15])
+    mean, _ = posterior(model, np.full(15, NOISE), signs()[:15], X[:15])
+    np.testing.assert_allclose(model.decision_function(TEST), mean, atol=1e-8)
+    model.set_params(kernel__n_components=M).fit(X, Y)
+    assert np.shape(model.kernel_.frequencies) == (3 * D, M // 2)
+
+
+def test_a_fitted_kernel_keeps_what_it_took_from_data_and_the_given_one_nothing():
+    kernel = ExpChi2(M, n_terms=4)
+    model = HistogramGPClassifier(kernel).fit(X, Y)
+    assert model.kernel is kernel
+    assert (kernel.points, kernel.beta, kernel.frequencies) == (None, "median", None)
+    assert np.shape(model.kernel_.points) == (4, D)
+    again = HistogramGPClassifier(model.kernel_).fit(TEST, Y[: len(TEST)])
+    for name in ("points", "beta", "frequencies"):
+        np.testing.assert_array_equal(getattr(again.kernel_, name), getattr(model.kernel_, name))
+    assert clone(model).kernel.points is None
+
+
+def test_the_width_under_which_targets_are_most_likely():
+    classifier = HistogramGPClassifier(ExpChi2(M, beta="evidence")).fit(X, Y)
+    assert classifier.kernel_.beta == most_likely(X, signs())
+    two = HistogramGPClassifier(ExpChi2(M, beta="evidence")).fit(X, CODES == 1)
+    assert two.kernel_.beta == most_likely(X, signs()[:, [1]])
+    regressor = HistogramGPRegressor(ExpChi2(M, beta="evidence"), normalize_y=True).fit(X, TARGETS)
+    assert regressor.kernel_.beta == pytest.approx(most_likely(X, (TARGETS - TARGETS.mean())[:, None]), rel=1e-9)
+
+
+MAKE = {
+    "classifier": (HistogramGPClassifier, Y),
+    "two classes": (HistogramGPClassifier, CODES == 1),
+    "balanced": (partial(HistogramGPClassifier, class_weight="balanced-ovr"), Y),
+    "regressor": (partial(HistogramGPRegressor, normalize_y=True), TARGETS),
+    "one class": (HistogramGPOneClass, np.ones(N)),
+}
+
+
+def assert_same(model, other, atol=1e-7):
+    np.testing.assert_allclose(model.predict_variance(TEST), other.predict_variance(TEST), atol=atol)
+    scores = "decision_function" if hasattr(model, "decision_function") else "predict"
+    np.testing.assert_allclose(getattr(model, scores)(TEST), getattr(other, scores)(TEST), atol=atol)
+
+
+def same_kernel(kernel, other):
+    for name in ("points", "beta", "frequencies"):
+        np.testing.assert_array_equal(getattr(kernel, name), getattr(other, name))
+
+
+@pytest.mark.parametrize("options", [{}, {"solver": "cg", "tol": 1e-10}], ids=["factors", "cg"])
+@pytest.mark.parametrize("beta", ["median", "evidence"])
+@pytest.mark.parametrize("name", MAKE)
+def test_what_is_learnt_piece_by_piece_is_a_fit(name, beta, options):
+    """From fewer rows than features to more, and back."""
+    make, y = MAKE[name]
+    model = make(ExpChi2(M, beta=beta), random_state=0, **options)
+    begin = 0
+    for end in (10, 20, 21, N):
+        model.partial_fit(X[begin:end], y[begin:end], sample_weight=SAMPLE[begin:end])
+        begin = end
+    whole = make(ExpChi2(M, beta=beta), random_state=0, **options).fit(X, y, sample_weight=SAMPLE)
+    # Examples are few: points and the width have been chosen again.
+    same_kernel(model.kernel_, whole.kernel_)
+    assert_same(model, whole)
+    before = copy.deepcopy(model.kernel_)
+    fresh = partial(make, before, random_state=0, **options)
+    for left in (30, 15):
+        model.forget(model.ids_[left:])
+        same_kernel(model.kernel_, before)
+        assert_same(model, fresh().fit(X[:left], y[:left], sample_weight=SAMPLE[:left]))
+
+
+def test_the_kernel_stays_with_many_examples(monkeypatch):
+    monkeypatch.setattr("histogp.estimators.learning.FEW_TO_ADAPT", 40)
+    model = HistogramGPClassifier(ExpChi2(M)).fit(X[:40], Y[:40])
+    before = model.kernel_
+    model.partial_fit(X[40:], Y[40:])
+    same_kernel(model.kernel_, before)
+    assert_same(model, HistogramGPClassifier(before).fit(X, Y))
+    given = HistogramGPClassifier(ExpChi2(M, beta=7.0)).fit(X[:20], Y[:20]).partial_fit(X[20:], Y[20:])
+    assert given.kernel_.beta == 7.0
+
+
+def test_relabelling_and_late_classes():
+    model = HistogramGPClassifier(ExpChi2(M)).fit(X[:40], Y[:40])
+    right = Y.astype("<U6")
+    right[[3, 5]], right[40:] = "ash", "fir"
+    model.relabel([5, 3], right[[5, 3]]).partial_fit(X[40:], right[40:])
+    assert "fir" in model.classes_
+    assert_same(model, HistogramGPClassifier(ExpChi2(M)).fit(X, right))
+    regressor = HistogramGPRegressor(ExpChi2(M)).fit(X, TARGETS).relabel([4, 2], [1.0, 2.0])
+    changed = TARGETS.copy()
+    changed[[4, 2]] = 1.0, 2.0
+    assert_same(regressor, HistogramGPRegressor(ExpChi2(M)).fit(X, changed))
+
+
+@pytest.mark.parametrize("n", [N, 16])
+def test_the_search_ends_where_the_dense_likelihood_is_largest(n):
+    kernel = ExpChi2(M, beta=2.0)._adapt(X)
+    K = features(kernel, X[:n]) @ features(kernel, X[:n]).T
+    y = np.random.default_rng(3).multivariate_normal(np.zeros(n), 3 * K + 0.2 * np.eye(n))
+    options = Optimizer("gradient", prior_width=None)
+    model = HistogramGPRegressor(kernel, optimize=options, random_state=0).fit(X[:n], y)
+
+    def negative(theta):
+        return -density(np.exp(theta[0]) * K, np.full(n, np.exp(theta[1])), y[:, None])
+
+    oracle = minimize(negative, [0.0, np.log(0.1)], method="Nelder-Mead", options={"fatol": 1e-8, "xatol": 1e-6})
+    assert -model.log_marginal_likelihood_ == pytest.approx(oracle.fun, abs=0.01)
+    assert model.log_marginal_likelihood() == pytest.approx(model.log_marginal_likelihood_)
+    if n == N:
+        np.testing.assert_allclose(np.log([model.kernel_.weights, model.noise_]), oracle.x, atol=0.1)
+    same_kernel(model.kernel_, kernel)
+
+
+@pytest.mark.parametrize("optimize", ["gradient", "exact", "bound"])
+def test_a_search_is_no_worse_than_where_it_starts(optimize):
+    start = HistogramGPClassifier(ExpChi2(M, weights=3.0), noise=0.7, random_state=0).fit(X, Y)
+    found = clone(start).set_params(optimize=optimize).fit(X, Y)
+    assert found.log_marginal_likelihood() >= start.log_marginal_likelihood() - 1e-6
+    noise = np.full(N, found.noise_)
+    assert found.log_marginal_likelihood() == pytest.approx(density(gram(found, X, X), noise, signs()), rel=1e-9)
+    mean, _ = posterior(found, noise, signs())
+    np.testing.assert_allclose(found.decision_function(TEST), mean, atol=1e-6)
+
+
+def test_a_search_goes_on_with_further_examples():
+    model = HistogramGPRegressor(ExpChi2(M), optimize="gradient", normalize_y=True, random_state=0)
+    model.fit(X[:25], TARGETS[:25]).partial_fit(X[25:], TARGETS[25:])
+    same_kernel(model.kernel_, ExpChi2(M)._adapt(X))
+    normalised = (TARGETS - TARGETS.mean()) / model._scale
+    expected = density(gram(model, X, X), np.full(N, model.noise_), normalised[:, None])
+    assert model.log_marginal_likelihood() == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("method", ["bound", "quadrature"])
+def test_other_ways_to_the_likelihood(method):
+    model = HistogramGPClassifier(KERNEL, random_state=0).fit(X, Y)
+    exact = model.log_marginal_likelihood(method="exact")
+    found, error = model.log_marginal_likelihood(method=method, return_error=True)
+    assert found <= exact + 1e-9 * abs(exact) if method == "bound" else abs(found - exact) < 5 * error
+
+
+def test_the_likelihood_at_other_weights_widths_and_noise():
+    model = HistogramGPClassifier(KERNEL).fit(X, Y)
+    for kernel in (ExpChi2(M, beta=2.0, weights=0.4), ExpChi2(M, beta=9.0), ExpChi2(M + 4, random_state=3)):
+        adapted = kernel._adapt(X)
+        expected = density(features(adapted, X) @ features(adapted, X).T, np.full(N, 0.3), signs())
+        assert model.log_marginal_likelihood(kernel, 0.3) == pytest.approx(expected, rel=1e-10)
+    for other in ("hik", "chi2"):
+        with pytest.raises(ValueError, match="another kind"):
+            model.log_marginal_likelihood(other)
+        with pytest.raises(ValueError, match="kind"):
+            HistogramGPClassifier(other).fit(X, Y).log_marginal_likelihood(ExpChi2(M))
+
+
+def test_relevance_is_the_part_in_the_mean_distance():
+    kernel = ExpChi2(M, n_terms=9)
+    model = HistogramGPClassifier(kernel).fit(X, Y)
+    means = [-np.log(chi2_kernel(X[:, [d]], gamma=1.0)).mean() for d in range(D)]
+    np.testing.assert_allclose(model.feature_relevance_, means / np.sum(means), atol=0.01)
+
+
+@pytest.mark.parametrize("n", [N, 12])
+@pytest.mark.parametrize("name", MAKE)
+def test_a_loaded_model_is_the_same_to_the_digit_and_goes_on_learning(name, n, tmp_path):
+    make, y = MAKE[name]
+    model = make(ExpChi2(M, weights=2.0), random_state=0).fit(X[:n], y[:n], sample_weight=SAMPLE[:n])
+    model.save(tmp_path / "m")
+    loaded = histogp.load(tmp_path / "m")
+    loaded.save(tmp_path / "again")
+    pickle.loads(pickle.dumps(model)).save(tmp_path / "pickled")
+    for twin in ("again", "pickled"):
+        assert (tmp_path / twin).read_bytes() == (tmp_path / "m").read_bytes()
+    for method in ("decision_function", "predict", "predict_variance", "predict_proba", "score_samples", "novelty"):
+        if hasattr(model, method):
+            np.testing.assert_array_equal(getattr(loaded, method)(TEST), getattr(model, method)(TEST))
+    same_kernel(loaded.kernel_, model.kernel_)
+    assert loaded.log_marginal_likelihood() == model.log_marginal_likelihood()
+    assert repr(loaded) == repr(model)
+    for one in (model, loaded):
+        one.partial_fit(TEST, y[: len(TEST)])
+    assert_same(loaded, model)
+    same_kernel(loaded.kernel_, model.kernel_)
+
+
+@pytest.mark.parametrize("n", [N, 12])
+@pytest.mark.parametrize("name", MAKE)
+def test_a_model_without_its_examples_predicts_alike_and_learns_no_more(name, n, tmp_path):
+    make, y = MAKE[name]
+    model = make(KERNEL, random_state=0).fit(X[:n], y[:n], sample_weight=SAMPLE[:n])
+    model.save(tmp_path / "m", include_training=False)
+    loaded = histogp.load(tmp_path / "m")
+    if name == "balanced":
+        np.testing.assert_allclose(loaded.decision_function(TEST), model.decision_function(TEST), atol=1e-9)
+    else:
+        assert_same(loaded, model, atol=1e-9)
+    if hasattr(model, "predict_proba"):
+        np.testing.assert_allclose(loaded.predict_proba(TEST), model.predict_proba(TEST), atol=1e-9)
+    with pytest.raises(ValueError, match="without its training examples"):
+        loaded.partial_fit(TEST, y[: len(TEST)])
+    loaded.save(tmp_path / "again", include_training=False)
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()
+
+
+@pytest.fixture(scope="module", params=["with examples", "without examples"])
+def content(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "model.histogp"
+    model = HistogramGPClassifier(ExpChi2(6, weights=2.0), random_state=0).fit(X[:20], Y[:20])
+    model.save(path, include_training=request.param == "with examples")
+    return path.read_bytes()
+
+
+def forged(content, folder, change):
+    document, arrays = container.parse(content)
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    change(document["kernel"]["parameters"], arrays)
+    return packed(document, arrays, folder)
+
+
+def set_array(name, make):
+    return lambda _, arrays: arrays.__setitem__(name, make(arrays[name]))
+
+
+FORGERIES = {
+    "more components": lambda kernel, _: kernel.update(n_components=8),
+    "far more components": lambda kernel, _: kernel.update(n_components=2**60),
+    "components beyond numbers": lambda kernel, _: kernel.update(n_components=10**400),
+    "an odd number": lambda kernel, _: kernel.update(n_components=7),
+    "other terms": lambda kernel, _: kernel.update(n_terms=2),
+    "no width": lambda kernel, _: kernel.update(beta=0.0),
+    "a width by name": lambda kernel, _: kernel.update(beta="median"),
+    "a negative weight": lambda kernel, _: kernel.update(weights=-1.0),
+    "an unknown sampling": lambda kernel, _: kernel.update(sampling="best"),
+    "one parameter less": lambda kernel, _: kernel.pop("sampling"),
+    "frequencies by name": lambda kernel, _: kernel.update(frequencies="plain"),
+    "no frequencies": lambda kernel, _: kernel.update(frequencies=None),
+    "no points": lambda kernel, _: kernel.update(points=None),
+    "few frequencies": set_array("kernel.frequencies", lambda a: a[:, :-1]),
+    "frequencies that are none": set_array("kernel.frequencies", lambda a: np.where(a > 0, np.nan, a)),
+    "frequencies in single precision": set_array("kernel.frequencies", lambda a: a.astype(np.float32)),
+    "flat frequencies": set_array("kernel.frequencies", np.ravel),
+    "points of zero": set_array("kernel.points", np.zeros_like),
+    "infinite points": set_array("kernel.points", lambda a: a * np.inf),
+    "points of another width": set_array("kernel.points", lambda a: a[:, :-1]),
+    "missing points": lambda _, arrays: arrays.pop("kernel.points"),
+}
+
+
+def refused(content, path):
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError, match="is not an intact histogp model: ") as caught:
+        histogp.load(path)
+    assert str(caught.value).endswith(".")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_forged_kernels_are_refused(name, content, tmp_path):
+    refused(forged(content, tmp_path, FORGERIES[name]), tmp_path / "m")
+
+
+@pytest.mark.parametrize("n_features", [4, 6, 200_000_000, 2**53 - 1])
+def test_a_forged_width_allocates_nothing(n_features, content, tmp_path):
+    document, arrays = container.parse(content)
+    document["n_features"] = n_features
+    refused(packed(document, arrays, tmp_path), tmp_path / "m")
+
+
+def test_cut_and_flipped_files_are_refused(content, tmp_path):
+    for end in range(0, len(content), 997):
+        refused(content[:end], tmp_path / "m")
+    for at in range(8 + int.from_bytes(content[:8], "little"), len(content), 97):
+        refused(content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1 :], tmp_path / "m")
+
+
+def test_random_damage(content, tmp_path):
+    rng = np.random.default_rng(0)
+    parsed = container.parse(content)
+    for k in range(60):
+        bad = packed(*forged_contents(*parsed, rng), tmp_path) if k % 2 else damaged_bytes(content, rng)
+        (tmp_path / "m").write_bytes(bad)
+        try:
+            model = histogp.load(tmp_path / "m")
+        except ModelFileError:
+            continue
+        assert len(model.decision_function(TEST)) == len(TEST)
+
+
+def test_variances_and_what_is_refused():
+    model = HistogramGPRegressor(KERNEL).fit(X, TARGETS)
+    precise = model.predict_variance(TEST)
+    np.testing.assert_array_equal(model.predict_variance(TEST, "calibrated"), precise)
+    fine = model.predict_variance(TEST, "fine", n_eigenvectors=[2, 10])
+    assert np.all(fine >= precise[:, None] - 1e-9)
+    for method in ("coarse", "coarse-quantized", "sampled"):
+        with pytest.raises(ValueError, match=rf'does not need the variance "{method}".*\.$'):
+            model.predict_variance(TEST, method)
+    with pytest.raises(ValueError, match=r'does not need prediction="quantized".*\.$'):
+        model.set_params(prediction="quantized").predict(TEST)
+
+
+def test_dirichlet_probabilities_sum_to_one():
+    model = HistogramGPClassifier(KERNEL, probability="dirichlet", random_state=0).fit(X, Y)
+    np.testing.assert_allclose(model.predict_proba(TEST).sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("n", [40, 12])
+@pytest.mark.parametrize("strategy", ["uncertainty", "variance", "batch-uncertainty", "batch-variance", "random"])
+def test_questions_what_to_label_next(strategy, n):
+    model = HistogramGPClassifier(KERNEL).fit(X[:n], Y[:n])
+    chosen, utilities = query(model, X[40:], strategy, 5, random_state=0, return_utilities=True)
+    assert len(set(chosen)) == len(utilities) == 5
+    if strategy == "variance":
+        _, covariance = posterior(model, np.full(n, NOISE), signs()[:n], X[:n], X[40:])
+        np.testing.assert_array_equal(np.sort(chosen), np.sort(np.argsort(-covariance.diagonal())[:5]))
+
+
+def test_a_batch_is_chosen_one_after_the_other():
+    model = HistogramGPClassifier(KERNEL).fit(X[:30], Y[:30])
+    chosen = query(model, X[30:], "batch-variance", 4, random_state=0)
+    seen, noise = X[:30], NOISE
+    for i in chosen:
+        _, covariance = posterior(model, np.full(len(seen), noise), np.zeros(len(seen)), seen, X[30:])
+        variances = covariance.diagonal().copy()
+        assert variances[i] == pytest.approx(np.delete(variances, [j for j in chosen if j != i]).max(), rel=1e-6)
+        seen = np.vstack([seen, X[30 + i]])
+
+
+def test_questions_to_a_large_pool(monkeypatch):
+    monkeypatch.setattr(pool, "MANY", 10)
+    model = HistogramGPClassifier(KERNEL).fit(X, X[:, 1] > X[:, 2])
+    assert len(query(model, TEST, "uncertainty", 5)) == 5
+
+
+def test_grid_search_reaches_the_width():
+    search = GridSearchCV(HistogramGPClassifier(ExpChi2(M)), {"kernel__beta": [0.1, 4.0]}, cv=2)
+    search.fit(X, X[:, 1] > X[:, 2])
+    assert search.best_estimator_.kernel_.beta == search.best_params_["kernel__beta"]
+    by_name = GridSearchCV(HistogramGPClassifier("exp-chi2"), {"kernel__n_components": [4, M]}, cv=2)
+    by_name.fit(X, X[:, 1] > X[:, 2])
+    assert by_name.best_estimator_.kernel_.n_components == by_name.best_params_["kernel__n_components"]
+
+
+@pytest.mark.parametrize("make", [HistogramGPClassifier, HistogramGPRegressor])
+def test_every_container_gives_the_same_model(make):
+    y = Y if make is HistogramGPClassifier else TARGETS
+    expected = make(ExpChi2(M)).fit(X, y)
+    for data in (sparse.csr_array(X), sparse.coo_matrix(X), pd.DataFrame(X), np.asfortranarray(X), X.tolist()):
+        model = make(ExpChi2(M)).fit(data, y)
+        same_kernel(model.kernel_, expected.kernel_)
+        np.testing.assert_array_equal(model.predict_variance(data), expected.predict_variance(X))
+        np.testing.assert_array_equal(model.predict(data), expected.predict(X))
+    single = make(ExpChi2(M)).fit(X.astype(np.float32), y)
+    np.testing.assert_allclose(single.predict_variance(TEST), expected.predict_variance(TEST), atol=1e-3)
+    for twin in (pickle.loads(pickle.dumps(expected)), copy.deepcopy(expected)):
+        np.testing.assert_array_equal(twin.predict(TEST), expected.predict(TEST))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (ExpChi2(7), "n_components must be even"),
+        (ExpChi2(M, n_terms=0), "n_terms must be"),
+        (ExpChi2(M, beta=-1.0), "beta must be"),
+        (ExpChi2(M, weights="ard"), "weights must be"),
+        (ExpChi2(M, weights=[1.0] * D), "weights must be"),
+        (ExpChi2(M, sampling="best"), "sampling must be"),
+        (ExpChi2(M, random_state=None), "random_state must be"),
+        (ExpChi2(M, points=np.ones((3, D + 1))), "points must be 3 x 5"),
+        (ExpChi2(M, frequencies=np.ones((3, 3))), "frequencies must be 15 x 10"),
+        ("exp-chi", "exp-chi"),
+    ],
+)
+def test_kernels_that_do_not_do_are_refused_by_a_sentence(kernel, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        HistogramGPClassifier(kernel).fit(X, Y)
+    assert str(caught.value).endswith(".")
+    model = HistogramGPClassifier(KERNEL).fit(X, Y)
+    with pytest.raises(ValueError, match=message):
+        model.set_params(kernel=kernel).fit(X, Y)
+    assert model.kernel_.n_components == M
+
+
+def test_rows_and_columns_of_zeros():
+    A = X.copy()
+    A[:, 2] = 0
+    A[5] = 0
+    model = HistogramGPRegressor(KERNEL).fit(A, TARGETS)
+    mean, covariance = posterior(model, np.full(N, NOISE), TARGETS, A, np.zeros((1, D)))
+    np.testing.assert_allclose(model.predict(np.zeros((1, D))), mean, atol=1e-9)
+    found = model.predict_variance(np.zeros((1, D)), include_noise=False)
+    np.testing.assert_allclose(found, covariance.diagonal(), atol=1e-9)
+    nothing = HistogramGPRegressor(ExpChi2(M)).fit(np.zeros((30, D)), np.ones(30))
+    np.testing.assert_allclose(nothing.predict(np.zeros((2, D))), np.full(2, 30 / (30 + NOISE)))
+    one = HistogramGPRegressor(ExpChi2(M)).fit(X[:1], TARGETS[:1])
+    np.testing.assert_allclose(one.predict(X[:1]), TARGETS[:1] / (1 + NOISE))
+
+
+def test_units_do_not_matter():
+    model = HistogramGPRegressor(ExpChi2(M)).fit(X, TARGETS)
+    for unit in (2.0**-30, 2.0**30):
+        other = HistogramGPRegressor(ExpChi2(M)).fit(X * unit, TARGETS)
+        np.testing.assert_allclose(other.predict(TEST * unit), model.predict(TEST), rtol=1e-6)
+
+
+def expected_to_fail(estimator):
+    """Points and the width are chosen from rows without their weights."""
+    names = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
+    return dict.fromkeys(names, expected_to_fail.__doc__)
+
+
+@pytest.mark.usefixtures("non_negative_blobs")
+@parametrize_with_checks(
+    [HistogramGPClassifier(ExpChi2(20)), HistogramGPRegressor(ExpChi2(20))], expected_failed_checks=expected_to_fail
+)
+def test_common_checks(estimator, check):
+    check(estimator)

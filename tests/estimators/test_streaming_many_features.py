@@ -1,0 +1,128 @@
+"""Streaming ridge regression with so many features that penalties are searched with factors."""
+
+import numpy as np
+import pytest
+from oracles import histograms
+from scipy import sparse
+
+import histogp
+from histogp.estimators.streaming import ridge as module
+from histogp.feature_maps import AdditiveChi2Map, ExpChi2Sampler
+from histogp.primal.factored import FactoredRidge
+from histogp.streaming import StreamingRidge, StreamingRidgeClassifier
+
+X = histograms(150, 12)
+TEST = histograms(40, 12, seed=3)
+CODES = X[:, 1:4].argmax(axis=1)
+LABELS = np.array(["ash", "birch", "elm"])[CODES]
+TARGETS = X[:, 1:3] * 3 + np.random.default_rng(0).normal(0, 0.05, (150, 2))
+WEIGHTS = np.random.default_rng(1).uniform(0.5, 2, 150)
+MAPS = {"none": None, "additive": AdditiveChi2Map(n_components=3), "waves": ExpChi2Sampler(40, random_state=0)}
+by_map = pytest.mark.parametrize("feature_map", MAPS.values(), ids=MAPS)
+by_alpha = pytest.mark.parametrize("alpha", ["loo", "gcv", "evidence"])
+
+
+@pytest.fixture
+def factored(monkeypatch):
+    """Makes a fitted model that searches with factors, and counts how often that was done."""
+    used, factor = [], FactoredRidge._factor
+
+    def counted(self, alpha):
+        used.append(alpha)
+        return factor(self, alpha)
+
+    def work(model, *arguments, **options):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "MANY_FEATURES", 5)
+            patch.setattr(FactoredRidge, "_factor", counted)
+            model.fit(*arguments, **options)
+            _ = model.coef_
+        return model
+
+    work.used = used
+    return work
+
+
+@by_map
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("alpha", [1e-3, 1.0])
+def test_with_a_given_penalty_the_solution_is_the_same(alpha, fit_intercept, feature_map, factored):
+    def make(cls):
+        return cls(feature_map, alpha=alpha, fit_intercept=fit_intercept)
+
+    for cls, y in (
+        (StreamingRidgeClassifier, LABELS),
+        (StreamingRidgeClassifier, CODES == 1),
+        (StreamingRidge, TARGETS),
+    ):
+        expected, found = make(cls).fit(X, y, sample_weight=WEIGHTS), factored(make(cls), X, y, sample_weight=WEIGHTS)
+        assert found.alpha_ == alpha
+        np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-5, atol=1e-7)
+        np.testing.assert_array_equal(found.predict(TEST).shape, expected.predict(TEST).shape)
+    assert len(factored.used) == 3
+
+
+@by_map
+@by_alpha
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_a_classifier_predicts_alike(class_weight, alpha, feature_map, factored):
+    def make():
+        return StreamingRidgeClassifier(feature_map, alpha=alpha, class_weight=class_weight, random_state=0)
+
+    expected, found = make().fit(X, LABELS, sample_weight=WEIGHTS), factored(make(), X, LABELS, sample_weight=WEIGHTS)
+    assert 3 < len(factored.used) < 40
+    np.testing.assert_allclose(found.decision_function(TEST), expected.decision_function(TEST), atol=0.15)
+    assert np.mean(found.predict(TEST) == expected.predict(TEST)) > 0.9
+    fixed = StreamingRidgeClassifier(feature_map, alpha=found.alpha_, class_weight=class_weight)
+    fixed.fit(X, LABELS, sample_weight=WEIGHTS)
+    np.testing.assert_allclose(found.decision_function(TEST), fixed.decision_function(TEST), atol=1e-4)
+
+
+@by_map
+@by_alpha
+def test_a_regression_predicts_alike(alpha, feature_map, factored):
+    make = lambda: StreamingRidge(feature_map, alpha=alpha, random_state=0)  # noqa: E731
+    expected, found = make().fit(X, TARGETS), factored(make(), X, TARGETS)
+    assert 3 < len(factored.used) < 40
+    np.testing.assert_allclose(found.predict(TEST), expected.predict(TEST), atol=0.05)
+
+
+@by_alpha
+@pytest.mark.parametrize("feature_map", [None, AdditiveChi2Map(n_components=3)], ids=["none", "additive"])
+@pytest.mark.parametrize("made", [sparse.csr_array, sparse.csr_matrix])
+def test_sparse_rows(alpha, feature_map, made, factored):
+    make = lambda: StreamingRidgeClassifier(feature_map, alpha=alpha, random_state=0)  # noqa: E731
+    dense, found = factored(make(), X, LABELS), factored(make(), made(X), LABELS)
+    np.testing.assert_allclose(found.decision_function(made(TEST)), dense.decision_function(TEST), atol=1e-6)
+
+
+@by_alpha
+@pytest.mark.parametrize("unit", [0.01, 0.1, 1.0, 100.0])
+def test_small_weights_of_all_rows_are_no_worse_than_without_factors(alpha, unit, factored):
+    weights = unit * WEIGHTS
+    make = lambda: StreamingRidge(MAPS["additive"], alpha=alpha, random_state=0)  # noqa: E731
+    expected, found = make().fit(X, TARGETS, sample_weight=weights), factored(make(), X, TARGETS, sample_weight=weights)
+    assert len(factored.used) > 3
+    np.testing.assert_allclose(found.predict(TEST), expected.predict(TEST), atol=0.1)
+
+
+def test_no_penalty_and_columns_that_occur_twice(factored):
+    twice, test = np.hstack([X, X]), np.hstack([TEST, TEST])
+    expected = StreamingRidge(alpha=0).fit(twice, TARGETS)
+    found = factored(StreamingRidge(alpha=0), twice, TARGETS)
+    np.testing.assert_allclose(found.predict(test), expected.predict(test), atol=1e-3)
+
+
+def test_fewer_rows_than_features_or_components_do_without_factors(factored):
+    factored(StreamingRidge(alpha="gcv"), X[:10], TARGETS[:10])
+    factored(StreamingRidge(alpha="gcv", pca_components=3), X, TARGETS)
+    assert factored.used == []
+
+
+def test_files_and_further_rows(factored, tmp_path):
+    model = factored(StreamingRidgeClassifier(MAPS["waves"], random_state=0), X[:100], LABELS[:100])
+    model.save(tmp_path / "m")
+    loaded = histogp.load(tmp_path / "m")
+    for one in (model, loaded):
+        one.partial_fit(X[100:], LABELS[100:])
+    np.testing.assert_array_equal(loaded.decision_function(TEST), model.decision_function(TEST))

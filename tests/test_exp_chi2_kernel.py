@@ -1,0 +1,240 @@
+"""The kernel object of the exponential chi-squared kernel: values, what it takes from data, refusals."""
+
+import numpy as np
+import pytest
+from oracles import close, histograms
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.metrics.pairwise import chi2_kernel
+from sklearn.svm import SVC
+
+from histogp.kernels import ExpChi2, as_kernel, resolve
+from histogp.maps.exp_chi2 import inverse_median, most_likely
+from histogp.maps.points import direct_map
+from histogp.storage import Rows
+
+D = 5
+X = histograms(40, D)
+X[3] = 0
+Y = histograms(9, D, seed=2) * 3
+LABELS = 2.0 * (X[:, 1] > X[:, 2])[:, None] - 1
+FROM_DATA = ("points", "beta", "frequencies")
+
+
+@pytest.mark.parametrize("beta", [0.01, 1, 3.0, np.float32(7.5), 1e4])
+def test_a_call_is_the_kernel_of_scikit_learn(beta):
+    kernel = ExpChi2(beta=beta)
+    np.testing.assert_allclose(kernel(X, Y), chi2_kernel(X, Y, gamma=float(beta) / 2), rtol=1e-11, atol=1e-300)
+    np.testing.assert_allclose(kernel(X), chi2_kernel(X, gamma=float(beta) / 2), rtol=1e-11, atol=1e-300)
+
+
+def test_counts_and_rows_without_anything():
+    counts = np.random.default_rng(0).poisson(3.0, (12, 6)).astype(float)
+    counts[4] = 0
+    close(ExpChi2(beta=0.2)(counts), chi2_kernel(counts, gamma=0.1), rtol=1e-12)
+    assert ExpChi2(beta=2.0)(np.zeros((2, 3))).tolist() == [[1, 1], [1, 1]]
+
+
+@pytest.mark.parametrize(
+    "made", [np.asfortranarray, sparse.csr_array, sparse.csr_matrix, sparse.coo_array, np.ndarray.tolist]
+)
+def test_every_container_gives_the_same_values(made):
+    np.testing.assert_array_equal(ExpChi2(beta=3.0)(made(X), made(Y)), ExpChi2(beta=3.0)(X, Y))
+
+
+@pytest.mark.parametrize("made", [np.asarray, sparse.csr_array])
+def test_single_precision(made):
+    found = ExpChi2(beta=3.0)(made(X.astype(np.float32)), made(Y.astype(np.float32)))
+    np.testing.assert_allclose(found, chi2_kernel(X, Y, gamma=1.5), atol=1e-5)
+    mixed = ExpChi2(beta=3.0)(made(X.astype(np.float32)), Y)
+    np.testing.assert_allclose(mixed, chi2_kernel(X, Y, gamma=1.5), atol=1e-5)
+
+
+def test_values_in_single_precision_lose_no_further_digits():
+    A = (10 * np.random.default_rng(0).random((12, 900))).astype(np.float32)
+    close(ExpChi2(beta=0.01)(A), chi2_kernel(A.astype(np.float64), gamma=0.005), rtol=1e-9)
+
+
+@pytest.mark.parametrize("weights", [0, 0.5, 3, np.float32(2)])
+def test_the_weight_is_a_factor(weights):
+    close(ExpChi2(beta=2.0, weights=weights)(X, Y), float(weights) * chi2_kernel(X, Y, gamma=1.0), rtol=1e-12)
+
+
+def test_what_is_for_estimators_does_not_matter_to_a_call():
+    others = ExpChi2(6, beta=2.0, n_terms=1, sampling="plain", random_state=4, points=[[1.0]], frequencies=[[1.0]])
+    np.testing.assert_array_equal(others(X, Y), ExpChi2(beta=2.0)(X, Y))
+
+
+def test_svc_accepts_the_kernel():
+    assert SVC(kernel=ExpChi2(beta=5.0)).fit(X, LABELS[:, 0]).score(X, LABELS[:, 0]) > 0.8
+
+
+@pytest.mark.parametrize("beta", ["median", "evidence"])
+def test_a_kernel_without_a_width_cannot_be_called(beta):
+    with pytest.raises(ValueError, match=f'beta="{beta}" is found by an estimator.*\\.$') as caught:
+        ExpChi2(beta=beta)(X)
+    assert "\n" not in str(caught.value)
+    assert ExpChi2(beta=beta)._adapt(X, LABELS)(X).shape == (40, 40)
+
+
+def test_the_short_name():
+    kernel = as_kernel("exp-chi2")
+    assert isinstance(kernel, ExpChi2)
+    assert (kernel.n_components, kernel.beta, kernel.weights) == (2000, "median", None)
+    assert all(getattr(kernel, name) in (None, "median") for name in FROM_DATA)
+
+
+def test_parameters_are_reachable_and_cloned():
+    kernel = ExpChi2(8, beta=2.0, n_terms=2, weights=3.0, sampling="quasi", random_state=5)
+    twin = clone(kernel)
+    assert twin is not kernel
+    assert twin.get_params() == kernel.get_params()
+    assert twin.set_params(beta="evidence").beta == "evidence"
+    assert kernel.beta == 2.0
+    adapted = kernel._adapt(X)
+    twin = clone(adapted)
+    for name in FROM_DATA:
+        np.testing.assert_array_equal(getattr(twin, name), getattr(adapted, name))
+
+
+@pytest.mark.parametrize("made", [np.asarray, sparse.csr_array, Rows.from_array])
+def test_points_width_and_frequencies_are_from_data(made):
+    kernel = ExpChi2(12, n_terms=2)
+    adapted = kernel._adapt(made(X))
+    assert kernel.points is None
+    assert kernel.frequencies is None
+    assert kernel.beta == "median"
+    np.testing.assert_array_equal(adapted.points, direct_map(Rows.from_array(X), 2, 0.0).points)
+    distances = -np.log(chi2_kernel(X, gamma=0.5))[np.triu_indices(40, 1)]
+    assert adapted.beta == pytest.approx(1 / np.median(distances))
+    assert np.shape(adapted.frequencies) == (2 * D, 6)
+    assert np.isfinite(adapted.frequencies).all()
+
+
+def test_what_was_taken_from_data_stays():
+    adapted = ExpChi2(12)._adapt(X)
+    assert adapted._adapt(2 * X) is adapted
+    given = ExpChi2(12, beta=4.0, points=np.full((3, D), 0.1))
+    assert given._adapt(X).beta == 4.0
+    np.testing.assert_array_equal(given._adapt(X).points, np.full((3, D), 0.1))
+    frequencies = np.ones((3 * D, 6))
+    only = ExpChi2(12, frequencies=frequencies)._adapt(X)
+    np.testing.assert_array_equal(only.frequencies, frequencies)
+    assert only.beta == inverse_median(X)
+
+
+def test_the_most_likely_width_needs_targets():
+    assert ExpChi2(4, beta="evidence")._adapt(X, LABELS).beta == most_likely(X, LABELS)
+    assert ExpChi2(4, beta="evidence")._adapt(X).beta == inverse_median(X)
+    assert ExpChi2(4)._adapt(X, LABELS).beta == inverse_median(X)
+
+
+@pytest.mark.parametrize("sampling", ["orthogonal", "plain", "quasi"])
+def test_a_seed_gives_its_frequencies(sampling):
+    drawn = [ExpChi2(20, sampling=sampling, random_state=seed)._adapt(X).frequencies for seed in (0, 0, 1)]
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert not np.any(drawn[0] == drawn[2])
+    # Neither the rows nor the width have a say.
+    np.testing.assert_array_equal(ExpChi2(20, sampling=sampling, beta=9.0)._adapt(X[:7] * 3).frequencies, drawn[0])
+
+
+def test_the_resolved_kernel_has_the_features_of_what_was_adapted():
+    assert resolve(ExpChi2(), D).feature_map is None
+    assert resolve(ExpChi2(beta=1.0, points=np.ones((3, D))), D).feature_map is None
+    adapted = ExpChi2(12, beta=4.0, weights=2.0)._adapt(X)
+    resolved = resolve(adapted, D)
+    assert (resolved.rank(D), resolved.n_weights(D), resolved.diagonal()) == (12, 1, 2.0)
+    np.testing.assert_allclose(resolved.feature_map.frequencies, 2 * np.asarray(adapted.frequencies, float))
+    assert resolve(adapted.set_params(weights=None), D).diagonal() == 1.0
+
+
+@pytest.mark.parametrize("sampling", ["orthogonal", "plain", "quasi"])
+def test_products_of_features_approach_the_call(sampling):
+    kernel = ExpChi2(20_000, beta=3.0, n_terms=9, sampling=sampling, weights=2.0)._adapt(X)
+    Z = resolve(kernel, D).features(X, 1)
+    assert np.abs(2 * Z @ Z.T - kernel(X)).max() < 0.08
+
+
+P, F = np.ones((3, D)), np.ones((3 * D, 6))
+BAD = {
+    "no components": ({"n_components": 0}, "n_components must be a whole number from 2 to 65536; got 0"),
+    "an odd number": ({"n_components": 7}, "n_components must be even, pairs of cosines and sines; got 7"),
+    "half components": ({"n_components": 4.0}, "n_components must be a whole number"),
+    "true components": ({"n_components": True}, "n_components must be a whole number"),
+    "named components": ({"n_components": "auto"}, "n_components must be a whole number"),
+    "too many components": ({"n_components": 2**17}, "n_components must be a whole number"),
+    "far too many components": ({"n_components": 10**400}, "n_components must be a whole number"),
+    "no terms": ({"n_terms": 0}, "n_terms must be a whole number from 1 to 50; got 0"),
+    "half terms": ({"n_terms": 1.5}, "n_terms must be a whole number"),
+    "too many terms": ({"n_terms": 51}, "n_terms must be a whole number"),
+    "no seed": ({"random_state": None}, "random_state must be a whole number from 0"),
+    "a negative seed": ({"random_state": -1}, "random_state must be a whole number from 0"),
+    "a generator": ({"random_state": np.random.RandomState(0)}, "random_state must be a whole number from 0"),
+    "a negative weight": ({"weights": -1.0}, "weights must be a finite number"),
+    "a weight that is none": ({"weights": np.nan}, "weights must be a finite number"),
+    "an infinite weight": ({"weights": np.inf}, "weights must be a finite number"),
+    "several weights": ({"weights": [1.0, 2.0]}, "weights must be a finite number"),
+    "learned weights": ({"weights": "ard"}, "weights must be a finite number"),
+    "an unknown sampling": ({"sampling": "random"}, "sampling must be one of 'orthogonal', 'plain', 'quasi'; got 'ran"),
+    "no sampling": ({"sampling": None}, "sampling must be one of"),
+    "no width": ({"beta": 0}, 'beta must be a number above 0, "median" or "evidence"; got 0'),
+    "a negative width": ({"beta": -1.0}, "beta must be a number above 0"),
+    "an infinite width": ({"beta": np.inf}, "beta must be a number above 0"),
+    "a width that is none": ({"beta": np.nan}, "beta must be a number above 0"),
+    "an unknown width": ({"beta": "mean"}, "beta must be a number above 0"),
+    "None for a width": ({"beta": None}, "beta must be a number above 0"),
+    "several widths": ({"beta": [1.0, 2.0]}, "beta must be a number above 0"),
+    "a true width": ({"beta": True}, "beta must be a number above 0"),
+    "a width beyond numbers": ({"beta": 10**400}, "beta must be a number above 0"),
+}
+BAD_ARRAYS = {
+    "points for other data": ({"points": np.ones((3, 4))}, "points must be 3 x 5"),
+    "points for other terms": ({"points": np.ones((2, D))}, "points must be 3 x 5"),
+    "one point": ({"points": 1.0}, "points must be 3 x 5"),
+    "no points": ({"points": []}, "points must be 3 x 5"),
+    "unequal points": ({"points": [[1.0], [1.0, 2.0]]}, "points must be 3 x 5"),
+    "points by a name": ({"points": "greedy"}, "points must be 3 x 5"),
+    "points of zero": ({"points": np.zeros((3, D))}, "points must be positive"),
+    "points that are none": ({"points": np.full((3, D), np.nan)}, "points must be 3 x 5"),
+    "few frequencies": ({"frequencies": np.ones((3 * D, 5))}, "frequencies must be 15 x 6"),
+    "frequencies for other data": ({"frequencies": np.ones((3, 6))}, "frequencies must be 15 x 6"),
+    "frequencies that are none": ({"frequencies": np.full((3 * D, 6), np.inf)}, "frequencies must be 15 x 6"),
+    "frequencies by a name": ({"frequencies": "plain"}, "frequencies must be 15 x 6"),
+}
+
+
+def refused(work, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        work()
+    assert str(caught.value).endswith(".")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_parameters_are_refused_by_a_sentence(name):
+    parameters, message = BAD[name]
+    kernel = ExpChi2(**({"n_components": 12, "beta": 1.0} | parameters))
+    refused(lambda: kernel(X), message)
+    refused(lambda: kernel._adapt(X), message)
+    refused(lambda: resolve(kernel, D), message)
+    refused(lambda: resolve(kernel.set_params(points=P, frequencies=F), D), message)
+
+
+@pytest.mark.parametrize("name", BAD_ARRAYS)
+@pytest.mark.parametrize("beta", [1.0, "median"])
+def test_bad_arrays_are_refused_by_a_sentence(name, beta):
+    parameters, message = BAD_ARRAYS[name]
+    refused(lambda: resolve(ExpChi2(12, beta=beta, **parameters)._adapt(X), D), message)
+
+
+@pytest.mark.parametrize("name", BAD_ARRAYS)
+def test_bad_arrays_are_refused_by_a_sentence_where_all_is_given(name):
+    parameters, message = BAD_ARRAYS[name]
+    refused(lambda: resolve(ExpChi2(12, beta=1.0, **({"points": P, "frequencies": F} | parameters)), D), message)
+
+
+def test_negative_data_and_different_widths_are_refused():
+    with pytest.raises(ValueError, match="Negative values in data"):
+        ExpChi2(beta=1.0)([[-1.0]])
+    with pytest.raises(ValueError, match="X has 1 features and Y has 2"):
+        ExpChi2(beta=1.0)([[1.0]], sparse.csr_array([[1.0, 2.0]]))
