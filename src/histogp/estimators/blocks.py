@@ -9,12 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 from sklearn.base import _fit_context, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils._indexing import _get_column_indices
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from histogp._numba.jit import announce_compilation
 from histogp.estimators.feature_maps import FeatureMap
+from histogp.estimators.state import updating
 from histogp.posterior.lazy import Lazy
 from histogp.primal.quadratic import Quadratic
 from histogp.primal.ridge import Components
@@ -77,45 +79,65 @@ class BlockMap(FeatureMap):
     def _is_random(self) -> bool:  # type: ignore[override]
         return all(getattr(map_, "_is_random", False) for _, map_, _ in checked_blocks(self.blocks))
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if "_found" in state:  # which has locks
+            state["_found"] = self._components() if self._projects else None
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({name: value for name, value in state.items() if name != "_found"})
+        if "_found" in state:
+            self._found = Lazy()
+            self._found.put("components", state["_found"])
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        maps = [map_ for _, map_, _ in self.blocks if hasattr(map_, "__sklearn_tags__")]
+        maps = [map_ for _, map_, _ in checked_blocks(self.blocks) if hasattr(map_, "__sklearn_tags__")]
         tags.input_tags.positive_only = any(map_.__sklearn_tags__().input_tags.positive_only for map_ in maps)
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None) -> BlockMap:
         """Adapt all maps to X (n_samples, n_features); y is for those that look at it."""
-        self.__dict__.pop("maps_", None)
-        return self._add(X, y)
+        with updating(self) as changed:
+            changed.__dict__.pop("maps_", None)
+            changed._add(X, y)
+        return self
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @_fit_context(prefer_skip_nested_validation=False)
     def partial_fit(self, X: Any, y: Any = None) -> BlockMap:
         """Let further rows take part in finding the components; the maps adapt to the first ones alone."""
-        return self._add(X, y)
+        with updating(self) as changed:
+            changed._add(X, y)
+        return self
 
-    def _add(self, X: Any, y: Any) -> BlockMap:
+    def _add(self, X: Any, y: Any) -> None:
         announce_compilation()
         first = not hasattr(self, "maps_")
-        if first:
-            columns = [_numbers(X, name, given) for name, _, given in checked_blocks(self.blocks)]
+        blocks, given = checked_blocks(self.blocks), X
         X = self._validated(X, reset=first)
         if first:
-            maps = [None if given is None else clone(given) for _, given, _ in self.blocks]
+            named = given if hasattr(self, "feature_names_in_") else X
+            columns = [_numbers(named, name, own) for name, _, own in blocks]
+            maps = [None if map_ is None else clone(map_) for _, map_, _ in blocks]
             for map_, numbers in zip(maps, columns, strict=True):
                 if map_ is not None:
-                    map_.set_output(transform="default").fit(_part(X, numbers), y)
+                    # That of a frozen one would be the estimator within, thawed.
+                    if hasattr(map_, "set_output") and not isinstance(map_, FrozenEstimator):
+                        map_.set_output(transform="default")
+                    map_.fit(_part(X, numbers), y)
             self.columns_, self.maps_ = columns, maps
             self._widths = [block.shape[1] for block in self._raw(X[:1])]
             self._sums = None
+            self.__dict__.pop("_found", None)
         if self.pca_components is not None:
             self._collect(X)
         self._describe()
-        return self
 
     def _collect(self, X: Any) -> None:
         """Sums for the principal components of each block."""
-        if not hasattr(self, "_sums"):
+        if hasattr(self, "_found") and self._sums is None:
             raise ValueError("This map came from a file, which has its components alone: fit it again.")
         sums = [Sums(width, single=self._is_random) for width in self._widths]
         step = max(1, self.chunk_bytes // (8 * max(self._widths)))
@@ -127,23 +149,27 @@ class BlockMap(FeatureMap):
         self._found = Lazy()
 
     def _describe(self) -> None:
-        widths = [len(found.variances) for found in self._components()] if self._projects else self._widths
-        self.block_of_ = np.repeat(np.arange(len(widths)), widths)
+        self.block_of_ = np.repeat(np.arange(len(self._widths)), self._output_widths())
         self._n_features_out = len(self.block_of_)
+
+    def _output_widths(self) -> list[int]:
+        """Of each block."""
+        if not self._projects:
+            return self._widths
+        if self._sums is None:  # from a file
+            return [len(found.variances) for found in self._components()]
+        return [min(int(self.pca_components or 0), len(own.sums), max(own.count - 1, 1)) for own in self._sums]
 
     @property
     def _projects(self) -> bool:
         return self.pca_components is not None
 
     def _components(self) -> list[Components]:
-        """Of each block."""
+        """Of each block; found when they are first needed."""
 
         def find() -> list[Components]:
-            most = int(self.pca_components or 0)
-            return [
-                Components.of(Quadratic.of(own), min(most, len(own.sums), max(own.count - 1, 1)))
-                for own in self._sums or []
-            ]
+            pairs = zip(self._sums or [], self._output_widths(), strict=True)
+            return [Components.of(Quadratic.of(own), width) for own, width in pairs]
 
         return self._found.get("components", find)
 
@@ -154,7 +180,8 @@ class BlockMap(FeatureMap):
         """The features of each block before any projection."""
         for map_, numbers in zip(self.maps_, self.columns_, strict=True):
             part = _part(X, numbers)
-            yield part if map_ is None else map_.transform(part)
+            Z = part if map_ is None else map_.transform(part)
+            yield Z if sparse.issparse(Z) else np.asarray(Z)
 
     def transform(self, X: Any) -> Any:
         """The features, (n, n_features_out): those of the first block, then those of the second."""
@@ -225,7 +252,7 @@ class BlockMap(FeatureMap):
                 vectors = reader.array(f"{prefix}{k}.vectors", np.float64, (width, len(variances)))
                 means = reader.array(f"{prefix}{k}.means", np.float64, (width,))
                 components.append(Components(means, vectors, variances, 0.0))
-        self._found = Lazy()
+        self._sums, self._found = None, Lazy()
         self._found.put("components", components)
         self._describe()
 
@@ -234,22 +261,26 @@ def checked_blocks(blocks: Any) -> list[tuple[str, Any, Any]]:
     """The same, if they are what they should be."""
     names = [block[0] for block in blocks if isinstance(block, (tuple, list)) and len(block) == 3]
     if not blocks or len(names) != len(blocks) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"blocks must be tuples of a name, a feature map and columns; got {blocks!r}.")
+        raise ValueError(f"blocks must be tuples of a name, a feature map and columns; got {_in_a_line(blocks)}.")
     if len(set(names)) < len(names):
         raise ValueError(f"The names of blocks must differ; got {', '.join(names)}.")
     for name, map_, _ in blocks:
-        if map_ is not None and not (hasattr(map_, "fit") and hasattr(map_, "transform")):
-            raise ValueError(f"The map of the block {name!r} must be a transformer or None; got {map_!r}.")
+        if map_ is not None and (isinstance(map_, type) or not (hasattr(map_, "fit") and hasattr(map_, "transform"))):
+            raise ValueError(f"The map of the block {name!r} must be a transformer or None; got {_in_a_line(map_)}.")
     return [tuple(block) for block in blocks]
+
+
+def _in_a_line(value: Any) -> str:
+    return " ".join(repr(value).split())
 
 
 def _numbers(X: Any, name: str, columns: Any) -> Array:
     """Of the columns of a block."""
     try:
-        if isinstance(columns, slice) and columns == slice(None):
-            columns = slice(0, None)  # without a bound it would count as one of names
+        if isinstance(columns, slice) and columns.start is None and columns.stop is None:
+            columns = np.arange(X.shape[1])[columns]  # without a bound it would count as one of names
         numbers = np.asarray(_get_column_indices(X, columns), np.int64)
-    except (ValueError, IndexError, TypeError) as error:
+    except (ValueError, IndexError, TypeError, NotImplementedError) as error:
         raise ValueError(f"The columns of the block {name!r} do not fit the data: {error}") from None
     if not len(numbers):
         raise ValueError(f"The block {name!r} has no columns.")

@@ -25,6 +25,10 @@ _CLASSES: tuple[Any, ...] = (
 _OBJECTS = {cls.__name__: cls for cls in _CLASSES}
 
 
+def _is_block(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) == 3 and isinstance(value[0], str)
+
+
 class Writer:
     """Collects arrays by name while values are turned into JSON."""
 
@@ -49,7 +53,7 @@ class Writer:
             return {"object": type(value).__name__, "parameters": encoded}
         if isinstance(value, dict):
             return {"pairs": [[self.value(name, key), self.value(name, value[key])] for key in value]}
-        if isinstance(value, list) and value and all(isinstance(one, tuple) and len(one) == 3 for one in value):
+        if isinstance(value, (list, tuple)) and value and all(_is_block(one) for one in value):
             return {"blocks": [self._block(f"{name}.{k}", *block) for k, block in enumerate(value)]}
         if isinstance(value, (list, tuple, np.ndarray)) and np.asarray(value).dtype.kind in "fiub":
             self.arrays[name] = np.array(value, np.float64)
@@ -157,7 +161,7 @@ class Reader:
         if isinstance(columns, dict) and columns.keys() == {"slice"}:
             bounds = columns["slice"]
             if not (
-                isinstance(bounds, list) and len(bounds) == 3 and all(type(b) in (int, type(None)) for b in bounds)
+                isinstance(bounds, list) and len(bounds) == 3 and all(type(b) in (int, str, type(None)) for b in bounds)
             ):
                 raise ModelFileError("the columns of a block are damaged.")
             return name, self.value(feature_map), slice(*bounds)

@@ -41,7 +41,9 @@ class Components:
     @classmethod
     def _descending(cls, problem: Quadratic, variances: Array, vectors: Array) -> Components:
         rounding = len(problem.means) * problem.rounding
-        return cls(problem.means, vectors[:, ::-1], np.maximum(variances[::-1], 0.0), rounding)
+        # In one order of memory, so that products of a copy, or from a file, have the same bits.
+        vectors = np.ascontiguousarray(vectors[:, ::-1])
+        return cls(problem.means, vectors, np.maximum(variances[::-1], 0.0), rounding)
 
     def of_others(self, problem: Quadratic) -> Components:
         """Directions in the same span, in which other statistics are diagonal."""

@@ -25,20 +25,28 @@ def likely_scales(problem: Quadratic, blocks: Array, *, intercept: bool) -> Arra
     """
     counts = np.bincount(blocks)
     diagonal = problem.hessian.diagonal()
+    # What is left of features that do not vary is rounding.
+    squares = diagonal + problem.weight * problem.means**2
+    varies = diagonal > 4 * problem.weight * np.finfo(float).eps * squares
     # To start with, all blocks explain as much as there is noise for a hundredth of the rows.
-    typical = np.bincount(blocks, diagonal, minlength=len(counts))
-    start = np.log(100 / np.maximum(typical, np.finfo(float).tiny))
+    typical = np.bincount(blocks, np.where(varies, diagonal, 0.0), minlength=len(counts))
+    present = typical > 0
+    start = np.where(present, np.log(100 / np.where(present, typical, 1.0)), 0.0)
+    total = float(np.sum(problem.squares))
+    if total == 0 or not present.any():
+        return np.exp(start / 2)
     n_targets = problem.cross.shape[1]
     size = (problem.weight - intercept) * n_targets
 
     def negative_evidence(theta: Array) -> tuple[float, Array]:
         roots = np.exp(theta / 2)[blocks]
         with suited_blas(float(len(blocks)) ** 3):
+            roots = np.where(varies, roots, 0.0)
             factor = factor_of(roots[:, None] * problem.hessian * roots)
             side = roots[:, None] * problem.cross
             weights = cho_solve((factor, True), side, check_finite=False)
             determined = 1 - inverse_of(factor).diagonal()
-        remaining = max(float(np.sum(problem.squares) - np.sum(side * weights)), np.finfo(float).tiny)
+        remaining = max(total - float(np.sum(side * weights)), np.finfo(float).eps * total)
         value = size * np.log(remaining / max(size, 1.0)) / 2
         value += n_targets * float(np.log(factor.diagonal()).sum())
         explained = np.bincount(blocks, np.sum(weights**2, axis=1), minlength=len(counts))
@@ -53,4 +61,4 @@ def likely_scales(problem: Quadratic, blocks: Array, *, intercept: bool) -> Arra
         bounds=[(value - WIDEST, value + WIDEST) for value in start],
         options={"maxfun": MOST_STEPS, "gtol": 1e-4 * max(size, 1.0)},
     )
-    return np.exp(found.x / 2)
+    return np.where(present, np.exp(found.x / 2), 0.0)

@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from histogp._numba.jit import announce_compilation
+from histogp.estimators.state import snapshot
 from histogp.posterior.lazy import Lazy
 from histogp.primal.statistics import StreamingStatistics, Sums
 from histogp.storage import Array
@@ -113,7 +114,7 @@ class Streaming(BaseEstimator):
         """Nothing learnt yet; the feature map is adapted to these rows."""
         given = self._given_map()
         if isinstance(given, FrozenEstimator):
-            feature_map = given.estimator
+            feature_map = self._without_names(given.estimator)
         else:
             feature_map = None if given is None else clone(given).fit(X, y)
         learned = Learned(feature_map, ())
@@ -129,9 +130,21 @@ class Streaming(BaseEstimator):
         """The feature map, as the parameters say, or None."""
         return self.feature_map
 
+    def _without_names(self, feature_map: Any) -> Any:
+        """The same fitted map for rows as arrays, if its names are those of the data."""
+        if "feature_names_in_" not in vars(feature_map):
+            return feature_map
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None and not np.array_equal(feature_map.feature_names_in_, names):
+            raise ValueError("The feature names of the data are not those that the feature_map was fitted to.")
+        feature_map = snapshot(feature_map)
+        del feature_map.feature_names_in_
+        return feature_map
+
     def _slices(self, learned: Learned, n_rows: int) -> Iterator[slice]:
-        """Rows whose features have about ``chunk_bytes``."""
-        step = max(1, self.chunk_bytes // ((4 if learned.is_random else 8) * len(learned.parts[0].sums)))
+        """Rows whose features have about ``chunk_bytes``, also before a projection."""
+        width = max(len(learned.parts[0].sums), sum(getattr(learned.feature_map, "_widths", ())))
+        step = max(1, self.chunk_bytes // ((4 if learned.is_random else 8) * width))
         for begin in range(0, n_rows, step):
             yield slice(begin, min(begin + step, n_rows))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from histogp.estimators.blocks import BlockMap, checked_blocks
 from histogp.estimators.streaming.base import Streaming
 from histogp.storage import Array
@@ -35,12 +37,17 @@ class WithBlocks(Streaming):
         position = {name: k for k, name in enumerate(names)}
         found = []
         for name, map_, columns in checked_blocks(self.blocks):
-            given = [columns] if isinstance(columns, str) else columns
-            if not isinstance(given, slice) and len(given) and all(isinstance(one, str) for one in given):
-                missing = [one for one in given if one not in position]
-                if missing:
-                    raise ValueError(f"The block {name!r} wants a column {missing[0]!r}, which the data do not have.")
-                columns = [position[one] for one in given]
+            is_slice = isinstance(columns, slice)
+            given = (columns.start, columns.stop) if is_slice else np.atleast_1d(np.asarray(columns, object))
+            texts = [one for one in given if isinstance(one, str)]
+            missing = [one for one in texts if one not in position]
+            if missing:
+                raise ValueError(f"The block {name!r} wants a column {missing[0]!r}, which the data do not have.")
+            if is_slice and texts:  # with its end, as in a ColumnTransformer
+                begin, end = (position.get(bound, bound) for bound in given)
+                columns = slice(begin, end + 1 if isinstance(given[1], str) else end, columns.step)
+            elif len(texts) == len(given) > 0:
+                columns = [position[one] for one in texts]
             found.append((name, map_, columns))
         return found
 

@@ -21,6 +21,8 @@ from histogp.primal.statistics import StreamingStatistics
 from histogp.storage import Array
 
 FORMAT = 1
+# Parameters that older files do not have.
+_LATER = {"blocks", "block_components", "block_weights", "equal_rank"}
 _KEYS = {
     "format",
     "version",
@@ -107,7 +109,8 @@ def _restore(cls: Any, document: dict[str, Any], arrays: dict[str, Array]) -> An
     unlabelled = StreamingStatistics.from_arrays(arrays, "unlabelled.") if "unlabelled.gram" in arrays else None
     reader = Reader(arrays)
     given = document["parameters"]
-    if given.keys() != cls().get_params(deep=False).keys():
+    known = cls().get_params(deep=False).keys()
+    if not known - _LATER <= given.keys() <= known:
         raise ModelFileError("its parameters are not those of its class.")
     estimator = cls(**{name: reader.value(given[name]) for name in given})
     estimator._validate_params()

@@ -14,6 +14,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from histogp.estimators.blocks import BlockMap
 from histogp.estimators.state import reading
 from histogp.estimators.streaming.base import Learned, Streaming
 from histogp.estimators.streaming.blocks import BLOCKS, WithBlocks
@@ -233,11 +234,13 @@ class StreamingGroupLasso(WithBlocks, _Penalised):
 
     def _add(self, learned: Learned, X: Any, y: Array, weights: Array) -> None:
         width, n_inputs = len(learned.parts[0].sums), self.n_features_in_
-        if self.blocks is None and width % n_inputs:
+        if not isinstance(learned.feature_map, BlockMap) and width % n_inputs:
             raise ValueError(
                 f"The feature map makes {width} features of {n_inputs}, which is not the same number of each; use one "
                 "that maps every feature by itself, such as AdditiveChi2Map."
             )
+        if isinstance(learned.feature_map, BlockMap) and self.groups is not None:
+            raise ValueError("Give either groups or blocks.")
         self._groups()
         super()._add(learned, X, y, weights)
 
@@ -247,8 +250,6 @@ class StreamingGroupLasso(WithBlocks, _Penalised):
         return self._groups() if block_of is None else tuple(block_of.tolist())
 
     def _groups(self) -> tuple[int, ...]:
-        if self.blocks is not None and self.groups is not None:
-            raise ValueError("Give either groups or blocks.")
         if self.groups is None:
             return tuple(range(self.n_features_in_))
         labels = column_or_1d(self.groups)

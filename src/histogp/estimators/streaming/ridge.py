@@ -8,10 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import _fit_context
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from histogp.estimators.blocks import BlockMap
 from histogp.estimators.state import reading, updating
 from histogp.estimators.streaming.base import Learned, Streaming, rows_of
 from histogp.estimators.streaming.blocks import BLOCKS, WithBlocks
@@ -96,6 +98,8 @@ class RidgeBase(WithBlocks, Linear):
         return self
 
     def _begin(self, X: Any, y: Any = None) -> Learned:
+        if self.block_weights is not None and not isinstance(self._given_map(), BlockMap | FrozenEstimator):
+            raise ValueError("block_weights are those of blocks, and there are none.")
         learned = super()._begin(X, y)
         self._wanted(len(learned.parts[0].sums))
         return learned
@@ -136,7 +140,9 @@ class RidgeBase(WithBlocks, Linear):
     def _solved(self) -> tuple[Array, Array, float, Array | None]:
         """Weights (m, k), intercepts (k,), the penalty, and the factors of the kernels of blocks."""
         self._validate_params()
-        return self._learned.solution.get("ridge", self._solve, (*self._key(), str(self.block_weights)))
+        given = self.block_weights
+        weights = given if given is None or isinstance(given, str) else repr(np.asarray(given, object).tolist())
+        return self._learned.solution.get("ridge", self._solve, (*self._key(), weights))
 
     def _key(self) -> tuple[Any, ...]:
         """Parameters that the solution depends on."""
@@ -170,7 +176,10 @@ class RidgeBase(WithBlocks, Linear):
             raise ValueError("block_weights are those of blocks, and there are none.")
         n_blocks = int(block_of.max()) + 1
         if not isinstance(self.block_weights, str):
-            weights = np.asarray(self.block_weights, np.float64)
+            try:
+                weights = np.array(self.block_weights, np.float64)
+            except (TypeError, ValueError):
+                weights = np.empty(0)
             if weights.shape != (n_blocks,) or not np.all(np.isfinite(weights)) or not np.all(weights >= 0):
                 raise ValueError(f"block_weights must be {n_blocks} numbers that are not negative.")
             return weights

@@ -218,11 +218,13 @@ class StreamingRidgeClassifier(ClassifierMixin, RidgeBase):
             return 0.0
         rows = self._sample_of(ridge, factors)
         scores = rows.targets - ridge.left_out(alpha, rows)
-        rank = round(self.equal_rank * len(scores) / self._learned.n_seen)
-        if rank > len(scores):
-            raise ValueError(f"equal_rank={self.equal_rank} is more than the {self._learned.n_seen} rows so far.")
-        heights = np.sort(scores, axis=0)[-max(rank, 1)]
-        return heights.mean() - heights
+        n_rows = sum(part.count for part in self._learned.parts)
+        if self.equal_rank > n_rows:
+            raise ValueError(f"equal_rank={self.equal_rank} is more than the {n_rows} rows so far.")
+        heights = np.sort(scores, axis=0)[-max(round(self.equal_rank * len(scores) / n_rows), 1)]
+        # A class that nobody has seen has the same score everywhere: raised, it would win.
+        seen = np.sum([part.target_sums for part in self._learned.parts], axis=0) > 0
+        return np.where(seen, heights[seen].mean() - heights, 0.0)
 
     def _left_out(self) -> tuple[Array, Array]:
         targets = self._learned.sample.targets
