@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 from approximations import DATA, TITLES
 from approximations import SIZES as TABLE_SIZES
-from exp_chi2 import COMPARED, KERNELS, N_COMPARED, RIVAL_SIZES, SIZES
+from exp_chi2 import KERNELS, N_COMPARED, RIVAL_SIZES, SIZES
 from measure import Line, Results, line
 
-FIRST, SECOND = SIZES
+from histogp.reports.comparison import KERNELS as COMPARED
+
+FIRST, SECOND, THIRD = SIZES
 
 
 def exp_chi2_report(results: Results) -> Iterator[Line]:
@@ -97,13 +100,13 @@ def _tables(got: dict[str, float]) -> Iterator[Line]:
 
 
 def _fashion(got: dict[str, float]) -> Iterator[Line]:
-    for n, accuracy, limit in ((FIRST, 0.905, 30), (SECOND, 0.915, 60)):
+    for n, accuracy, limit in ((FIRST, 0.905, 30), (SECOND, 0.915, 60), (THIRD, 0.922, np.inf)):
         us = got[f"prediction_us_{n}"]
         yield line(
             f"exp-chi2 ridge, Fashion-MNIST 60,000 x 441, {n:,} features",
             f"{got[f'seconds_{n}']:.1f} s, accuracy {got[f'accuracy_{n}']:.4f}, {us:.0f} us an example",
-            f"< {limit} s, >= {accuracy}" + ", <= 150 us" * (n == SECOND),
+            f"< {limit} s, >= {accuracy}" + ", <= 150 us" * (n == SECOND) if n != THIRD else f"stretch: {accuracy}",
             lambda n=n, accuracy=accuracy, limit=limit, us=us: (
-                got[f"seconds_{n}"] < limit and got[f"accuracy_{n}"] >= accuracy and (n == FIRST or us <= 150)
+                got[f"seconds_{n}"] < limit and got[f"accuracy_{n}"] >= accuracy and (n != SECOND or us <= 150)
             ),
         )

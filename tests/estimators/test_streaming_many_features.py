@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from oracles import histograms
 from scipy import sparse
+from scipy.special import log_softmax
 
 import histogp
 from histogp.estimators.streaming import ridge as module
@@ -126,3 +127,25 @@ def test_files_and_further_rows(factored, tmp_path):
     for one in (model, loaded):
         one.partial_fit(X[100:], LABELS[100:])
     np.testing.assert_array_equal(loaded.decision_function(TEST), model.decision_function(TEST))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_penalty_of_the_smallest_left_out_logarithmic_loss(n_classes):
+    rng = np.random.default_rng(0)
+    X = rng.random((80, 6))
+    y = np.argmax(X[:, :n_classes] + 0.3 * rng.random((80, n_classes)), axis=1)
+    model = StreamingRidgeClassifier(alpha="loo-log", n_left_out=80, random_state=0).fit(X, y)
+    targets = 2.0 * np.eye(n_classes)[y] - 1
+    Z = np.hstack([X - X.mean(axis=0), np.ones((80, 1))])
+
+    def loss(alpha):
+        hat = Z @ np.linalg.solve(Z.T @ Z + alpha * np.diag([1.0] * 6 + [0.0]), Z.T)
+        scores = targets - (targets - hat @ targets) / (1 - hat.diagonal())[:, None]
+        factors = np.logspace(-2, 3, 2000)
+        shares = log_softmax(factors[:, None, None] * scores, axis=2)[:, np.arange(80), y]
+        return -shares.mean(axis=1).max()
+
+    best = min(loss(alpha) for alpha in np.logspace(-6, 3, 100))
+    assert loss(model.alpha_) < best + 0.01
+    with pytest.raises(ValueError, match="alpha"):
+        StreamingRidge(alpha="loo-log").fit(X, y)

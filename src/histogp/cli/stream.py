@@ -100,7 +100,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--pca", type=int, help="with --stream, principal components to learn from; default: all")
     parser.add_argument(
-        "--alpha", type=_alpha, default="loo", help="with --stream, the penalty: a number, loo, gcv or evidence"
+        "--alpha",
+        type=_alpha,
+        default="loo",
+        help="with --stream, the penalty: a number, loo, loo-log, gcv or evidence",
     )
 
 
@@ -284,9 +287,9 @@ def _slice(text: str) -> slice:
 
 
 def _alpha(text: str) -> Any:
-    if text in ("loo", "gcv", "evidence"):
+    if text in ("loo", "loo-log", "gcv", "evidence"):
         return text
     try:
         return float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor loo, gcv or evidence") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor loo, loo-log, gcv or evidence") from None

@@ -16,7 +16,7 @@ from histogp.storage import Array, dense
 
 # Penalties to search among, in parts of the sum of all variances, and how closely.
 RANGE = (1e-8, 10.0)
-PRECISION = 0.25  # of the logarithm
+PRECISION = 0.5  # of the logarithm
 
 
 @dataclass(frozen=True, eq=False)

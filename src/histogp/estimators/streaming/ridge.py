@@ -33,10 +33,12 @@ MANY_FEATURES = 1500
 PARAMETERS = f"""feature_map : transformer or None, default=None
         Maps rows to features, for instance `histogp.feature_maps.AdditiveChi2Map`; adapted to the rows of `fit`, or to
         the first ones of `partial_fit`. None takes the features as they are.
-    alpha : float or {"loo", "gcv", "evidence"}, default="loo"
+    alpha : float or {"loo", "loo-log", "gcv", "evidence"}, default="loo"
         Penalty on the squares of the weights; or how it is chosen, the same for all targets:
 
-        - "loo": the smallest error of leaving training rows out, in closed form, for a random sample of them.
+        - "loo": the smallest squared error of leaving training rows out, in closed form, for a random sample of them.
+        - "loo-log", for classifiers: the smallest logarithmic loss of the same, of a softmax with the best temperature.
+          With many features it takes smaller penalties, and often gains accuracy.
         - "gcv": generalised cross-validation, on all rows.
         - "evidence": the largest marginal likelihood; the penalty is the noise by the prior variance of weights.
     pca_components : int or None, default=None
@@ -52,7 +54,7 @@ PARAMETERS = f"""feature_map : transformer or None, default=None
         Factor of the kernel of each block; "evidence" finds those under which the targets are most likely.
     fit_intercept : bool, default=True
     n_left_out : int, default=1000
-        Rows of the sample for ``alpha="loo"``.
+        Rows of the sample for ``alpha="loo"`` and its like.
     chunk_bytes : int, default=2**27
         Memory for features at a time.
     random_state : int, RandomState or None, default=None
@@ -127,7 +129,7 @@ class RidgeBase(WithBlocks, Linear):
         return (new if learned.sample is None else learned.sample + new).smallest(int(self.n_left_out))
 
     def _needs_sample(self) -> bool:
-        return self.alpha == "loo"
+        return self.alpha in ("loo", "loo-log")
 
     def _statistics(self) -> StreamingStatistics:
         """Of features and the targets to learn."""
@@ -211,10 +213,14 @@ class RidgeBase(WithBlocks, Linear):
         error: Callable[[float], float] = ridge.generalised_error
         if self.alpha == "evidence":
             error = ridge.negative_evidence
-        elif self.alpha == "loo":
+        elif self.alpha != "gcv":
             rows = self._sample_of(ridge, factors)
-            error = lambda alpha: rows.mean_square(ridge.left_out(alpha, rows))  # noqa: E731
+            error = lambda alpha: self._loss(rows, ridge.left_out(alpha, rows))  # noqa: E731
         return ridge.best(error)
+
+    def _loss(self, rows: LeftOut, errors: Array) -> float:
+        """Of left-out rows, which are predicted with errors (s, k)."""
+        return rows.mean_square(errors)
 
     @property
     @reading

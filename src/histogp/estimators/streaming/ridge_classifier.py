@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +15,9 @@ from histogp.estimators.classes import class_weights, codes_in, declared, merged
 from histogp.estimators.state import reading, updating
 from histogp.estimators.streaming.base import Learned
 from histogp.estimators.streaming.ridge import PARAMETERS, RidgeBase
+from histogp.posterior.probability import codes_of, fit_temperature, log_probabilities
 from histogp.primal.factored import FactoredRidge
+from histogp.primal.left_out import LeftOut
 from histogp.primal.ridge import Ridge
 from histogp.primal.statistics import StreamingStatistics
 from histogp.storage import Array
@@ -63,6 +65,7 @@ class StreamingRidgeClassifier(ClassifierMixin, RidgeBase):
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **RidgeBase._parameter_constraints,
+        "alpha": [StrOptions({"loo", "loo-log", "gcv", "evidence"}), Interval(Real, 0, None, closed="left")],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "equal_rank": [None, Interval(Integral, 1, None, closed="left")],
     }
@@ -206,6 +209,14 @@ class StreamingRidgeClassifier(ClassifierMixin, RidgeBase):
         for part, factor in zip(self._learned.parts, self._class_factors(), strict=False):
             total += part if factor == 1 else part.scaled(factor)
         return _signed(total)
+
+    def _loss(self, rows: LeftOut, errors: Array) -> float:
+        if self.alpha == "loo":
+            return super()._loss(rows, errors)
+        scores, codes = rows.targets - errors, codes_of(rows.targets)
+        temperature = fit_temperature(scores, codes, rows.weights)
+        chosen = log_probabilities(scores, temperature)[np.arange(len(codes)), codes]
+        return -float(np.average(chosen, weights=rows.weights))
 
     def _needs_sample(self) -> bool:
         return super()._needs_sample() or self.equal_rank is not None
