@@ -62,7 +62,7 @@ class Features:
 class LowRankOperator(KernelOperator):
     """A kernel by its features, which are made from the rows when they are needed.
 
-    Those of the training rows stay until `release` if they take long to make and not too much memory.
+    Those of the training rows are kept until `release` if they take long to make and not too much memory.
 
     Parameters
     ----------
@@ -83,16 +83,17 @@ class LowRankOperator(KernelOperator):
         few = len(rows.values) < SPARSE * n_values
         is_sparse = few or kernel.width(rows.n_columns) > MOST_DENSE
         self._features = Features(kernel, rows.n_columns, n_threads, is_sparse)
-        self._kept: list[list[tuple[slice, Any]]] = []  # of one, which operators with other weights share
+        # Of one, which operators with other weights share; None if nothing is to be kept any more.
+        self._kept: list[list[tuple[slice, Any]]] | None = []
         largest = rows.values.max(initial=0.0) if kernel.diagonal() is None else 1.0
         largest *= 1.0 if kernel.weights is None else kernel.weights.max(initial=0.0)
         self.scale = 2.0 ** np.clip(np.ceil(np.log2(largest)), -1000, 1000) if largest > 0 else 1.0
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_kept": []}
+        return {**vars(self), "_kept": None}
 
     def release(self) -> None:
-        self._kept = []
+        self._kept = None
 
     block_width = 16
 
@@ -120,10 +121,10 @@ class LowRankOperator(KernelOperator):
 
     def features(self, rows: Rows) -> Iterator[tuple[slice, Any]]:
         takes_long = self.kernel.diagonal() is not None
-        if rows is not self.rows or not takes_long or 8 * rows.n_rows * self.rank > MOST_KEPT:
+        kept = self._kept  # another thread may release them meanwhile
+        if kept is None or rows is not self.rows or not takes_long or 8 * rows.n_rows * self.rank > MOST_KEPT:
             return self._features.blocks(rows)
         # Without weights, so that they serve with others as well.
-        kept = self._kept  # another thread may release them meanwhile
         if not kept:
             kept[:] = [list(replace(self._features, kernel=self._plain()).blocks(rows))]
         return ((some, self._features.weighted(Z)) for some, Z in kept[0])

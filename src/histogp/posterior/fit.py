@@ -95,6 +95,10 @@ class Posterior:
         weights = self._feature_weights()
         return self.operator.table(self.alpha) if weights is None else self.operator.predictor(weights)
 
+    def prepare_features(self) -> None:
+        """Make the weights of features now, if there are any: while the operator still keeps the features."""
+        self._feature_weights()
+
     def _feature_weights(self) -> Array | None:
         """The weights of features in the mean, if there are any: better than from alpha, where noise is tiny."""
         system = self.system
@@ -229,4 +233,6 @@ def fit_posterior(
         raise ValueError("The solution overflows; scale features, targets and weights to moderate values.")
     is_light = len(system.factors) == 1 and (operator.n_rows <= SMALL_N or bool(system.primal))
     kept = system if keep or is_light else None
-    return Posterior(operator, noise, solution.values, targets, residual, seed, system=kept), solution
+    posterior = Posterior(operator, noise, solution.values, targets, residual, seed, system=kept)
+    posterior.prepare_features()
+    return posterior, solution
