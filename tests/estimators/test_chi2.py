@@ -355,7 +355,9 @@ def test_a_model_without_its_examples_predicts_alike_and_learns_no_more(name, n,
 
 
 def test_quantised_prediction_is_refused_by_a_sentence():
-    model = HistogramGPClassifier("chi2", prediction="quantized").fit(X, Y)
+    with pytest.raises(ValueError, match=r'does not need prediction="quantized".*\.$'):
+        HistogramGPClassifier("chi2", prediction="quantized").fit(X, Y)
+    model = HistogramGPClassifier("chi2").fit(X, Y).set_params(prediction="quantized")
     with pytest.raises(ValueError, match=r'does not need prediction="quantized".*\.$'):
         model.predict(TEST)
     with pytest.raises(ValueError, match="does not need"):

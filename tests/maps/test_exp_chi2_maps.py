@@ -144,7 +144,7 @@ def test_one_over_the_median(made):
 @by_container
 def test_the_median_of_rows_that_are_many(made, monkeypatch):
     monkeypatch.setattr(exp_chi2, "SAMPLED_ROWS", 10)
-    some = X[::5]
+    some = X[np.sort(np.random.default_rng(0).choice(len(X), 10, replace=False))]
     expected = 1 / np.median(distances(some, some)[np.triu_indices(len(some), 1)])
     assert inverse_median(made(X)) == pytest.approx(expected, rel=1e-12)
 
@@ -197,9 +197,25 @@ def test_the_most_likely_width_of_labels():
 @by_container
 def test_the_most_likely_width_of_rows_that_are_many(made, monkeypatch):
     targets = np.sin(9 * X[:, :1])
-    expected = most_likely(X[::3], targets[::3])
+    some = np.sort(np.random.default_rng(0).choice(len(X), 14, replace=False))
+    expected = most_likely(X[some], targets[some])
     monkeypatch.setattr(exp_chi2, "SAMPLED_ROWS", 14)
     assert most_likely(made(X), targets) == expected
+
+
+def test_labels_that_alternate_have_the_width_of_labels_in_any_order():
+    rng = np.random.default_rng(0)
+    rows = np.abs(rng.standard_normal((1200, 3))) + 2 * np.tile([[0.0], [1.0]], (600, 1))
+    targets = np.tile([[-1.0], [1.0]], (600, 1))
+    order = rng.permutation(1200)
+    ratio = most_likely(rows, targets) / most_likely(rows[order], targets[order])
+    assert 1 / 3 < ratio < 3
+
+
+def test_most_rows_empty_leave_the_median_to_the_others():
+    rows = np.vstack([np.zeros((80, 4)), 1e4 * np.random.default_rng(0).random((20, 4))])
+    apart = distances(rows, rows)[np.triu_indices(100, 1)]
+    assert inverse_median(rows) == pytest.approx(1 / np.median(apart[apart > 0]), rel=1e-12)
 
 
 def test_targets_of_zero_have_some_width():

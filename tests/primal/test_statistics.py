@@ -330,3 +330,14 @@ def test_numbers_that_are_none_or_too_large_are_refused(bad, single):
         arrays[where][3, 2] = bad
         with pytest.raises(ValueError, match=r"finite numbers of moderate size\.$"):
             added([tuple(arrays)], single=single)
+
+
+def test_single_precision_does_not_lose_targets_far_from_zero():
+    rng = np.random.default_rng(0)
+    features, targets = rng.standard_normal((500, 20)), rng.standard_normal((500, 2))
+    sums = Sums(20, 2, single=True)
+    sums.add(features, targets + 1e6)
+    found = sums.total()
+    centred = found.cross - np.outer(found.sums, found.target_sums / 500)
+    wanted = features.T @ (targets - targets.mean(axis=0))
+    np.testing.assert_allclose(centred, wanted, rtol=0, atol=1e-4 * np.abs(wanted).max())

@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> None:
             X[held_back],
             y[held_back],
             task=options.task,
-            kernels=options.kernels,
+            kernels=list(dict.fromkeys(options.kernels)),
             n_jobs=options.jobs,
             seed=options.seed,
             say=lambda stage: advance(title=stage),

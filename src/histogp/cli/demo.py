@@ -48,8 +48,8 @@ def run(options: argparse.Namespace) -> None:
         start = perf_counter()
         model = HistogramGPClassifier(noise=100.0, random_state=0).fit(X_train, y_train)
         seconds = perf_counter() - start
-        advance(title="timing predictions on bags of words")
         results = compare(X_train, y_train, X_test, y_test, say=lambda stage: advance(title=stage))
+        advance(title="timing predictions on bags of words")
         page, evaluation = report(
             model,
             X_test,

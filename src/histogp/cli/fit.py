@@ -64,7 +64,10 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--kernel", choices=SHORT_NAMES, default="hik", help="default: hik")
     parser.add_argument("--eta", type=float, help="the kernel's exponent (hik-poly) or growth (hik-exp)")
     parser.add_argument(
-        "--noise", type=float, default=0.1, help="noise variance, in units of a row's sum; default: 0.1"
+        "--noise",
+        type=float,
+        default=0.1,
+        help="noise variance, in units of K(x, x): a row's sum, with exp-chi2 one; default: 0.1",
     )
     parser.add_argument(
         "--optimize",

@@ -111,6 +111,8 @@ def _streamed(path: str, model: Any, document: dict[str, Any]) -> dict[str, Any]
         facts |= {"classes": len(model.classes_), "labels": labels, "class weight": model.class_weight}
     if hasattr(model, "alpha"):
         facts |= {"penalty": model.alpha, "principal components": getattr(model, "pca_components", None)}
+    if getattr(model, "block_weights", None) is not None:
+        facts["weights of blocks"] = [f"{one:.3g}" for one in model.block_weights_.tolist()]
     facts["written by"] = f"histogp {document['version']}, format {document['format']}"
     facts["sha256"] = document["sha256"]
     return facts

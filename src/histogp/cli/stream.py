@@ -119,6 +119,7 @@ def run(options: argparse.Namespace) -> None:
     identity = [f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files.paths]
     identity.append(f"label {options.label!r}, without {options.ignore!r}")
     model = _begin(options)
+    model._validate_params()
     if options.resume and checkpoint.exists():
         model = _restored(checkpoint, identity, model)
     n_rows = [source.n_rows for source in files]
@@ -140,13 +141,16 @@ def run(options: argparse.Namespace) -> None:
             raise DataError(f"{options.data} has no rows.")
         model_file.save(model, checkpoint, identity)
         advance(title="solving")
-        alpha = model.alpha_
+        alpha, weights = model.alpha_, model.block_weights_
         if files.feature_names is not None:
             model.feature_names_in_ = np.array(files.feature_names, object)
         model.save(output)
     with suppress(FileNotFoundError):
         checkpoint.unlink()
     kind = f"{len(model.classes_)} classes" if hasattr(model, "classes_") else "regression"
+    if weights is not None:
+        counts = ", ".join(f"{name} {one:.3g}" for (name, _, _), one in zip(model.blocks, weights, strict=True))
+        say(f"weights of blocks: {counts}")
     say(
         f"{output}: {model.n_samples_seen_:,} rows, {model.n_features_in_:,} features, {kind}; "
         + (f"{n_before:,} rows were learnt before; " if n_before else "")
@@ -164,7 +168,7 @@ def _begin(options: argparse.Namespace) -> Any:
     common = {"alpha": options.alpha, "pca_components": options.pca, "random_state": options.seed}
     feature_map = None if options.block else _map(options)
     if options.block:
-        blocks = [(f"{one.start or 0}:{one.stop or ''}", _map(options), one) for one in options.block]
+        blocks = [(f"{one.start}:{'' if one.stop is None else one.stop}", _map(options), one) for one in options.block]
         common |= {"blocks": blocks, "block_weights": options.block_weights}
     elif options.block_weights:
         raise DataError("--block-weights is for --block.")
@@ -182,7 +186,8 @@ def _map(options: argparse.Namespace) -> FeatureMap:
     if options.kernel == "chi2":
         return AdditiveChi2Map(n_components=n_components, n_jobs=options.jobs)
     additive = AdditiveChi2Map(n_components=COMPONENTS["chi2"], n_jobs=options.jobs)
-    return ExpChi2Sampler(n_components, beta=options.beta or "median", additive=additive, random_state=options.seed)
+    beta = "median" if options.beta is None else options.beta
+    return ExpChi2Sampler(n_components, beta=beta, additive=additive, random_state=options.seed)
 
 
 def _restored(checkpoint: Path, identity: list[str], like_this: Any) -> Any:

@@ -30,9 +30,9 @@ class BlockMap(FeatureMap):
     Parameters
     ----------
     blocks : list of (name, map, columns)
-        As those of `sklearn.compose.ColumnTransformer`: a text, a transformer such as `ExpChi2Sampler` or None for the
-        columns as they are, and a slice, numbers, a mask or, for data with names, names of columns. Columns may be in
-        several blocks, and in none.
+        Much like those of `sklearn.compose.ColumnTransformer`: a text, a transformer such as `ExpChi2Sampler` or None
+        for the columns as they are, and a slice, numbers, a mask or, for data with names, names of columns. Columns may
+        be in several blocks, and in none.
     pca_components : int or None, default=None
         Replace the features of each block by that many of their principal components, or by all if there are fewer (the
         first stage of algorithm 4 of chi2-linear-approximation).
@@ -172,6 +172,12 @@ class BlockMap(FeatureMap):
             return [Components.of(Quadratic.of(own), width) for own, width in pairs]
 
         return self._found.get("components", find)
+
+    def _finish(self) -> None:
+        """Find the components and drop the sums that they come from; no further rows can take part."""
+        if self._projects:
+            self._components()
+            self._sums = None
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset, order="C")

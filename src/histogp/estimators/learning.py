@@ -74,6 +74,7 @@ class LearningMixin(CallbackSupportMixin):
     kernel: Any
     noise: float
     optimize: Any
+    prediction: str
     tol: float
     max_iter: int
     n_jobs: int | None
@@ -127,6 +128,8 @@ class LearningMixin(CallbackSupportMixin):
         problem = self._problem(examples, self.noise, outputs)
         watch = Watch(self, with_callbacks, X=X, y=y, metadata={"sample_weight": examples.weights})
         kernel = as_kernel(self.kernel)._adapt(X, problem.targets)
+        if kernel._has_features and self.prediction == "quantized":
+            raise ValueError('A chi-squared kernel does not need prediction="quantized"; use prediction="exact".')
         operator = build_operator(X, resolve(kernel, X.shape[1]), number_of_threads(self.n_jobs))
         seed = int(check_random_state(self.random_state).randint(2**31))
         rng = np.random.default_rng(seed)

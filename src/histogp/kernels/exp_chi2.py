@@ -33,7 +33,8 @@ class ExpChi2(Kernel):
         Random features, an even number. The error falls with its root, the time grows with its square.
     beta : float or {"median", "evidence"}, default="median"
         Inverse width. "median" is one over the median of chi2 between training rows; "evidence" that under which the
-        targets of up to 500 of them are most likely. Until it is a number, the kernel cannot be called.
+        targets of up to 500 of them are most likely. An estimator chooses it again when it learns further as long as it
+        has fewer than 512 examples. Until it is a number, the kernel cannot be called.
     n_terms : int, default=3
         Terms of the additive map for each dimension.
     weights : float or None, default=None

@@ -27,7 +27,7 @@ BLOCK = 2**22
 class RandomWaves:
     """Waves over the terms of an additive map.
 
-    frequencies : (n_terms D, n), single precision, with the root of beta
+    frequencies : (n_terms D, n), with the root of beta
     phases : (0,), or (1,) of the last wave, if that has no pair
     """
 
@@ -72,17 +72,22 @@ def chi2_distances(left: Array, right: Array, n_threads: int = 1) -> Array:
 
 
 def inverse_median(X: Any) -> float:
-    """One over the median of chi2 between some rows, of an array, CSR or `Rows`; one if that is zero."""
+    """One over the median of chi2 between some rows, of an array, CSR or `Rows`.
+
+    Where most pairs are equal rows, such as empty ones, it is that of the others; one if there are none.
+    """
     rows = _some_rows(X)
     distances = chi2_distances(rows, rows)[np.triu_indices(len(rows), 1)]
-    median = float(np.median(distances)) if len(distances) else 0.0
-    return 1 / median if median > 0 else 1.0
+    least = 1e-12 * float(rows.sum(axis=1, dtype=np.float64).max(initial=0.0))  # below, they are rounding
+    if len(distances) and not np.median(distances) > least:
+        distances = distances[distances > least]
+    return 1 / float(np.median(distances)) if len(distances) else 1.0
 
 
 def most_likely(X: Any, targets: Array) -> float:
     """The beta under which targets (n, k) of some rows are most likely, with the best scale and noise for each."""
     rows = _some_rows(X)
-    targets = targets[:: _step(len(targets))]
+    targets = targets[_chosen(len(targets))]
     distances = chi2_distances(rows, rows)
     centre = inverse_median(X)
     return centre * float(max(WIDTHS, key=lambda width: _log_likelihood(np.exp(-centre * width * distances), targets)))
@@ -104,9 +109,12 @@ def _log_likelihood(kernel: Array, targets: Array) -> float:
 
 def _some_rows(X: Any) -> Array:
     if isinstance(X, Rows):
-        return X.take(np.arange(0, X.n_rows, _step(X.n_rows))).to_dense()
-    return Rows.from_array(X[:: _step(X.shape[0])]).to_dense()
+        return X.take(_chosen(X.n_rows)).to_dense()
+    return Rows.from_array(X[_chosen(X.shape[0])]).to_dense()
 
 
-def _step(n_rows: int) -> int:
-    return max(1, -(-n_rows // SAMPLED_ROWS))
+def _chosen(n_rows: int) -> Array:
+    """Numbers of some rows, always the same; by chance, because labels may alternate in step with the rows."""
+    if n_rows <= SAMPLED_ROWS:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(0).choice(n_rows, SAMPLED_ROWS, replace=False))

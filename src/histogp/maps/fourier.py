@@ -20,6 +20,11 @@ def normal_frequencies(sampling: str, n_inputs: int, n_frequencies: int, rng: np
     if sampling == "plain":
         return rng.standard_normal((n_inputs, n_frequencies))
     if sampling == "quasi":
+        if n_inputs > qmc.Sobol.MAXDIM:
+            raise ValueError(
+                f'sampling="quasi" takes up to {qmc.Sobol.MAXDIM:,} terms, and here the additive map has {n_inputs:,}: '
+                'take fewer of them, or "orthogonal".'
+            )
         seed = int(rng.integers(2**31))
         uniform = qmc.Sobol(n_inputs, seed=seed).random_base2(max(0, int(np.ceil(np.log2(n_frequencies)))))
         return special.ndtri(np.clip(uniform[:n_frequencies], 1e-12, 1 - 1e-12)).T

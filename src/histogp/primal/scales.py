@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import optimize
-from scipy.linalg import cho_solve
+from scipy.linalg import cho_solve, lapack
 
 from histogp.blas import suited_blas
 from histogp.primal.quadratic import Quadratic
-from histogp.primal.triangle import factor_of, inverse_of
+from histogp.primal.triangle import factor_of
 from histogp.storage import Array
 
 # Logarithms of the scales stay within this distance of where they start.
@@ -45,7 +45,8 @@ def likely_scales(problem: Quadratic, blocks: Array, *, intercept: bool) -> Arra
             factor = factor_of(roots[:, None] * problem.hessian * roots)
             side = roots[:, None] * problem.cross
             weights = cho_solve((factor, True), side, check_finite=False)
-            determined = 1 - inverse_of(factor).diagonal()
+            inverse = lapack.dtrtri(factor, lower=1)[0]
+            determined = 1 - np.einsum("ij,ij->j", inverse, inverse)
         remaining = max(total - float(np.sum(side * weights)), np.finfo(float).eps * total)
         value = size * np.log(remaining / max(size, 1.0)) / 2
         value += n_targets * float(np.log(factor.diagonal()).sum())

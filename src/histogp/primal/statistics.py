@@ -234,15 +234,21 @@ class Sums:
         )
 
     def _add_block(self, block: Array, Y: Array, roots: Array) -> None:
-        sides = np.hstack([roots, roots * Y]).astype(block.dtype)
+        # Without a mean in double precision: in single precision it would drown what targets differ by.
+        means = np.zeros(Y.shape[1])
+        if self._single:
+            squares = roots[:, 0] ** 2
+            means = squares @ Y / max(float(squares.sum()), np.finfo(float).tiny)
+        sides = np.hstack([roots, roots * (Y - means)]).astype(block.dtype)
         with suited_blas(float(len(block)) * block.shape[1] ** 2):
             if self._single:
                 self._upper += blas.ssyrk(1.0, block.T)
             else:
                 self._upper = blas.dsyrk(1.0, block.T, beta=1.0, c=self._upper, overwrite_c=True)
             products = block.T @ sides
-        self._sums += products[:, 0]
-        self._cross += products[:, 1:]
+        sums = products[:, 0].astype(np.float64)
+        self._sums += sums
+        self._cross += products[:, 1:] + sums[:, None] * means
 
     def total(self) -> StreamingStatistics:
         """What was added."""

@@ -92,11 +92,12 @@ def advice(results: Sequence[Compared]) -> str:
     done = [one for one in results if one.hits is not None]
     if not done:
         return "None of the kernels could learn from these rows."
-    best = max(done, key=lambda one: one.score)
+    best = max(done, key=lambda one: (one.score, -one.loss))
     close = [one for one in done if one is not best and not _is_worse(one, best)]
     text = f"Take {best.kernel}: it predicts these rows best."
     if close:
-        names = " and ".join(one.kernel for one in close)
+        *first, last = [one.kernel for one in close]
+        names = f"{', '.join(first)} and {last}" if first else last
         text = f"{best.kernel} predicts these rows best, but {names} {_verb(close)} no worse than chance explains."
         quick = min([best, *close], key=lambda one: one.microseconds)
         if quick is not best:

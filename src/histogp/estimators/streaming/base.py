@@ -84,7 +84,10 @@ class Streaming(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        given = self._given_map()
+        try:
+            given = self._given_map()
+        except ValueError:  # of parameters that `fit` will refuse
+            given = None
         if given is not None:
             of_map = getattr(given, "__sklearn_tags__", None)
             tags.input_tags.positive_only = of_map is not None and of_map().input_tags.positive_only
@@ -113,10 +116,13 @@ class Streaming(BaseEstimator):
     def _begin(self, X: Any, y: Any = None) -> Learned:
         """Nothing learnt yet; the feature map is adapted to these rows."""
         given = self._given_map()
+        feature_map: Any
         if isinstance(given, FrozenEstimator):
             feature_map = self._without_names(given.estimator)
         else:
             feature_map = None if given is None else clone(given).fit(X, y)
+            if hasattr(feature_map, "_finish"):
+                feature_map._finish()
         learned = Learned(feature_map, ())
         n_features = learned.features(X[:1]).shape[1]
         if 8 * n_features**2 > MOST_BYTES:
@@ -176,7 +182,11 @@ class Streaming(BaseEstimator):
         features, feature_map = learned.features, learned.feature_map
         if getattr(feature_map, "_projects", False):
             # Products with features before the projection are cheaper than the projection.
-            coefficients, intercepts = feature_map._folded(coefficients, intercepts)
+            given = coefficients, intercepts
+            # With the weights that they were made of, so that nothing else can have their place in memory.
+            _, (coefficients, intercepts) = learned.solution.get(
+                "folded", lambda: (given, feature_map._folded(*given)), (id(given[0]), id(given[1]))
+            )
             features = lambda X: feature_map._unprojected(learned.converted(X))  # noqa: E731
         if learned.is_random:
             coefficients = coefficients.astype(np.float32)

@@ -250,6 +250,7 @@ class StreamingRidge(Regression, RidgeBase):
         Weights of the features that the map gives; computed when they are first needed.
     intercept_ : float or ndarray of shape (n_targets,)
     alpha_ : float
+    block_weights_ : ndarray of shape (n_blocks,) or None
     n_samples_seen_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)

@@ -46,6 +46,7 @@ class StreamingRidgeClassifier(ClassifierMixin, RidgeBase):
         Weights of the features that the map gives; computed when they are first needed.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     alpha_ : float
+    block_weights_ : ndarray of shape (n_blocks,) or None
     n_samples_seen_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
