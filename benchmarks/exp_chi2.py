@@ -29,7 +29,7 @@ from histogp.maps.exp_chi2 import inverse_median
 from histogp.reports.comparison import compare
 from histogp.streaming import StreamingRidgeClassifier
 
-SIZES = (4_000, 6_000, 10_000)
+SIZES = (4_000, 6_000, 12_000)
 N_DRAWN, DRAWN_FEATURES = 70, 4_000  # of the 100 drawings of each class to learn from
 PENALTIES = [1.0, 10.0, 100.0, 1000.0]
 FEW_CLASSES = 30
