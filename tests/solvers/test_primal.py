@@ -8,6 +8,7 @@ from oracles import close, histograms
 from histogp.kernels import Chi2, resolve
 from histogp.operators import low_rank
 from histogp.operators.build import build_operator
+from histogp.primal.triangle import inverse_of
 from histogp.solvers import primal
 from histogp.solvers.noise import Noise
 from histogp.solvers.options import SolverOptions
@@ -59,7 +60,7 @@ def test_the_inverse_is_that_of_the_dense_matrix(weights):
     index = np.array([5, 0, 4, 69])
     close(factor.inverse_diagonal(index), np.linalg.inv(A).diagonal()[index], rtol=1e-10)
     close(factor.gram, Z.T @ (Z / NOISE[:, None]))
-    close(primal.inverse_of(factor.factor), np.linalg.inv(np.eye(T * D) + factor.gram), rtol=1e-10)
+    close(inverse_of(factor.factor), np.linalg.inv(np.eye(T * D) + factor.gram), rtol=1e-10)
 
 
 def test_more_rows_are_added_to_the_factor(weights):

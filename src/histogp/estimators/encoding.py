@@ -167,6 +167,8 @@ class Reader:
             return name, self.value(feature_map), slice(*bounds)
         columns = self.value(columns)
         if isinstance(columns, np.ndarray):
+            if not np.all(np.abs(columns) < 2**53):
+                raise ModelFileError("the columns of a block are damaged.")
             columns = columns.astype(np.int64)
         return name, self.value(feature_map), columns
 
