@@ -16,6 +16,7 @@ from histogp.cli.console import progress, say
 from histogp.cli.data import add_command as new_command
 from histogp.cli.data import add_data, read_data
 from histogp.cli.evaluate import write_page
+from histogp.cli.labels import REAL_LABELS
 from histogp.reports.comparison import KERNELS, advice, compare, section, table
 from histogp.reports.page import render
 from histogp.sources.errors import DataError
@@ -60,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
     with progress(f"reading {options.data}") as advance:
         X, y, _ = read_data(options, options.task)
         if options.task == "classification" and y.dtype.kind == "f":
-            raise DataError("The labels are real numbers; if they are targets of a regression, use --task regression.")
+            raise DataError(REAL_LABELS)
         if X.shape[0] < 10:
             raise DataError(f"{options.data} has {X.shape[0]} rows, of which too few could be held back.")
         chosen = np.random.default_rng(options.seed).permutation(X.shape[0])[: options.rows]

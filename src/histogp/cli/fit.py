@@ -16,6 +16,7 @@ from histogp.cli import stream
 from histogp.cli.console import Iterations, likelihood, progress, say
 from histogp.cli.data import add_command as new_command
 from histogp.cli.data import add_data, read_data, read_rows
+from histogp.cli.labels import REAL_LABELS
 from histogp.estimators.classifier import HistogramGPClassifier
 from histogp.estimators.one_class import HistogramGPOneClass
 from histogp.estimators.regressor import HistogramGPRegressor
@@ -255,7 +256,5 @@ def _fit(model: Any, X: Any, y: Any, task: str) -> None:
         model.fit(X, y)
     except ValueError as error:
         if "Unknown label type" in str(error) and task == "classification":
-            raise DataError(
-                "The labels are real numbers; if they are targets of a regression, use --task regression."
-            ) from None
+            raise DataError(REAL_LABELS) from None
         raise

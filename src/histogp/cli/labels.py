@@ -21,6 +21,8 @@ TEXT = (".csv", ".txt")
 # Floats beyond that do not hold every integer.
 LARGEST_EXACT = 2**53
 
+REAL_LABELS = "The labels are real numbers; if they are targets of a regression, use --task regression."
+
 
 def typed(labels: Array) -> Array:
     """Labels of a classifier: whole numbers as integers, whatever they were in the file; all else as it is.

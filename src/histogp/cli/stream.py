@@ -14,7 +14,7 @@ import numpy as np
 from histogp import container
 from histogp.atomic import replaceable
 from histogp.cli.console import progress, say
-from histogp.cli.labels import like, numeric, typed
+from histogp.cli.labels import REAL_LABELS, like, numeric, typed
 from histogp.estimators.exp_chi2 import ExpChi2Sampler
 from histogp.estimators.feature_maps import AdditiveChi2Map, FeatureMap
 from histogp.estimators.load import load
@@ -243,7 +243,7 @@ def _labels(labels: Any, model: Any, options: argparse.Namespace) -> Any:
         found = like(labels, model.classes_)
         found = typed(found) if model.classes_.dtype.kind in "biu" else found
     if found.dtype.kind == "f":
-        raise DataError("The labels are real numbers; if they are targets of a regression, use --task regression.")
+        raise DataError(REAL_LABELS)
     return found
 
 

@@ -43,8 +43,8 @@ class ResolvedFeatures(ResolvedKernel):
         raise NotImplementedError
 
     def by_feature(self, by_weight: Array, n_columns: int) -> Array:
-        """The value of its group for every feature, (n_weights,) to (rank,)."""
-        raise NotImplementedError
+        """The value of its group for every feature, (n_weights,) to (rank,): groups take turns."""
+        return np.resize(by_weight, self.rank(n_columns))
 
     def by_weight(self, by_feature: Array, n_columns: int) -> Array:
         """Sums over the features of each group, (rank, ...) to (n_weights, ...)."""
@@ -75,9 +75,6 @@ class ResolvedChi2(ResolvedFeatures):
         assert self.feature_map is not None
         return expand(self.feature_map, X, n_threads)
 
-    def by_feature(self, by_weight: Array, n_columns: int) -> Array:
-        return np.resize(by_weight, self.rank(n_columns))  # term by term
-
     def by_weight(self, by_feature: Array, n_columns: int) -> Array:
         return by_feature.reshape(-1, n_columns, *by_feature.shape[1:]).sum(axis=0)
 
@@ -102,9 +99,6 @@ class ResolvedExpChi2(ResolvedFeatures):
     def features(self, X: Any, n_threads: int) -> Any:
         assert self.feature_map is not None
         return self.feature_map.transform(X, n_threads)
-
-    def by_feature(self, by_weight: Array, n_columns: int) -> Array:
-        return np.resize(by_weight, self.rank(n_columns))
 
     def by_weight(self, by_feature: Array, n_columns: int) -> Array:
         return by_feature.sum(axis=0, keepdims=True)
