@@ -117,22 +117,6 @@ class Space:
         """The space of some of the hyperparameters."""
         return Space(self.kernel, self.n_weights, self.noise, tuple(one for one in self.free if one.name in names))
 
-    def moved(self, kernel: Kernel, theta: Array) -> Kernel:
-        """A copy of the user's kernel with the values at theta."""
-        kernel = clone(kernel)
-        if is_ard(kernel):
-            kernel.weights = None
-        for one, values in self.parts(theta):
-            found: Any = float(values[0]) if one.value_of is None else values
-            if one.name == "scale":
-                given = 1.0 if kernel.weights is None else kernel.weights
-                kernel.weights = found * np.asarray(given) if np.ndim(given) else found * given
-            elif one.name == "weights":
-                kernel.weights = found
-            elif one.name != "noise":
-                kernel.set_params(**{one.name: found})
-        return kernel
-
 
 def free_hyperparameters(
     kernel: Kernel, rows: Rows, noise: float, mean_square: float, names: Sequence[str] | None
@@ -198,3 +182,20 @@ def _of_transform(kernel: ResolvedKernel, name: str, each: Array, largest_value:
     while highest > given.max() and not is_moderate(highest):
         highest = max(highest / 1.2, given.max())
     return Hyperparameter(f"transform__{name}", np.atleast_1d(given), (lowest, highest), each if given.ndim else None)
+
+
+def moved_to(space: Space, kernel: Kernel, theta: Array) -> Kernel:
+    """A copy of the user's kernel with the values at theta."""
+    kernel = clone(kernel)
+    if is_ard(kernel):
+        kernel.weights = None
+    for one, values in space.parts(theta):
+        found: Any = float(values[0]) if one.value_of is None else values
+        if one.name == "scale":
+            given = 1.0 if kernel.weights is None else kernel.weights
+            kernel.weights = found * np.asarray(given) if np.ndim(given) else found * given
+        elif one.name == "weights":
+            kernel.weights = found
+        elif one.name != "noise":
+            kernel.set_params(**{one.name: found})
+    return kernel

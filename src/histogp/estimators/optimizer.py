@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from histogp.hyperparameters import free_hyperparameters
+from histogp.hyperparameters import free_hyperparameters, moved_to
 from histogp.kernels import Kernel, is_ard
 from histogp.operators.base import KernelOperator
 from histogp.posterior.objectives import Data
@@ -201,7 +201,7 @@ def tune(
         )
     factor = space.noise_factor(found.theta)
     return Tuned(
-        space.moved(kernel, found.theta),
+        moved_to(space, kernel, found.theta),
         float(noise_value * factor),
         operator.with_kernel(space.kernel_at(found.theta)),
         data.noise.scaled(factor),
