@@ -12,7 +12,7 @@ import numpy as np
 from histogp import threads
 from histogp._numba import product, quantized
 from histogp.intersection import intersections
-from histogp.kernels import ResolvedFeatures, ResolvedKernel
+from histogp.kernels import ResolvedKernel
 from histogp.operators.base import Grid, KernelOperator, Precision
 from histogp.operators.grid import last_of_each_column
 from histogp.operators.levels import Levels
@@ -189,7 +189,7 @@ class SortedOperator(KernelOperator):
         return self.data
 
     def with_kernel(self, kernel: ResolvedKernel) -> SortedOperator:
-        if isinstance(kernel, ResolvedFeatures):
+        if type(kernel) is not type(self.kernel):
             raise ValueError(
                 "A histogram intersection kernel cannot give way to one of another kind: fit another model."
             )
