@@ -96,10 +96,11 @@ class ResolvedKernel:
     """A kernel for a known number of dimensions, checked: all that operators see.
 
     Its values are heights ``h_d(x) = w_d g_d(x)``, so that ``K = sum_d min(h_d(x), h_d(x'))``.
+    ``transform`` has ``value`` and ``derivative`` as `histogp.kernels.Transform` describes them; None is the identity.
     ``hyperparameters`` are those of the transform, each of shape () or (D,); weights (D,) or None.
     """
 
-    transform: Transform | None
+    transform: Any
     hyperparameters: Mapping[str, Array]
     weights: Array | None
 
