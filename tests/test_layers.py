@@ -7,6 +7,7 @@ import histogp
 
 # From the bottom to the top; a module may import from its own layer and from those before it.
 LAYERS = [
+    ["_sklearn", "exceptions"],
     ["_numba", "threads"],
     ["blas"],
     ["atomic", "storage"],
@@ -81,3 +82,13 @@ def test_leaves_call_no_leaf_of_another_file():
 
 def test_files_stay_short():
     assert not [path for path in sources() if len(path.read_text().splitlines()) > 400]
+
+
+def test_what_depends_on_the_version_of_scikit_learn_is_in_one_file():
+    for path in sources():
+        if path != ROOT / "_sklearn.py":
+            text = path.read_text()
+            assert "sklearn.callback" not in text, path
+            assert "_check_sample_weight" not in text, path
+            assert "warnings.warn" not in text, path
+            assert "stacklevel" not in text, path

@@ -18,6 +18,7 @@ import safetensors
 import safetensors.numpy
 
 from histogp.atomic import replacing
+from histogp.exceptions import ModelFileError
 from histogp.storage import Array
 
 KEY = "histogp"
@@ -34,10 +35,6 @@ _DTYPES = {
     "F64": np.dtype("<f8"),
     "BOOL": np.dtype(bool),
 }
-
-
-class ModelFileError(ValueError):
-    """A file that is no intact model of this package; the text says what is wrong with it."""
 
 
 def write(path: Any, document: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:

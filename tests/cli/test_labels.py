@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from histogp.cli.labels import like, match, numeric, read_labels, typed
-from histogp.sources.errors import DataError
+from histogp.exceptions import DataError
 
 
 def same(found, expected):

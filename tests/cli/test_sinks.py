@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from histogp.cli import sinks
 from histogp.cli.sinks import open_sink
-from histogp.sources.errors import DataError
+from histogp.exceptions import DataError
 
 LABELS = np.array(["cat", "a,b", 'say "x"', "two\nlines", "two\r\nmore", "", "é%s", " b "])
 SCORES = np.array([0.1, 1 / 3, 1e-300, -2.0, 5e15, 1e16, 0.0, 123456.789])

@@ -12,7 +12,7 @@ import pytest
 import histogp
 from cli.colours import CODES, FEATURES, NAMES, X, write_csv
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor
-from histogp.posterior.precise import NotConvergedWarning
+from histogp.exceptions import VarianceWarning
 from histogp.posterior.variance import METHODS
 from histogp.solvers.system import System
 
@@ -169,7 +169,7 @@ def test_a_predict_only_model_answers_for_what_it_lost(run):
 def test_variances_that_did_not_converge_are_said_in_one_line(run, model, monkeypatch, capsys):
     def stopped(self, X, method):
         for error in (1, 2):
-            warnings.warn(f"too large by {error}", NotConvergedWarning, stacklevel=1)
+            warnings.warn(f"too large by {error}", VarianceWarning, stacklevel=1)
         return np.ones(len(X))
 
     monkeypatch.setattr(HistogramGPClassifier, "predict_variance", stopped)

@@ -508,7 +508,7 @@ def test_terms_of_an_input_feature_are_chosen_together():
 def test_too_few_iterations_are_told_with_a_remedy():
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
         assert StreamingGroupLasso(alpha=1e-3, max_iter=2, tol=1e-10).fit(MIXED, RESPONSE).n_iter_ == 2
-    with pytest.warns(ConvergenceWarning, match="increase the number of iterations"):
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
         assert StreamingElasticNet(alpha=1e-3, max_iter=2, tol=1e-10).fit(MIXED, RESPONSE).n_iter_ == 2
 
 

@@ -8,7 +8,7 @@ from oracles import close
 from scipy import sparse
 
 from histogp import container
-from histogp.container import ModelFileError
+from histogp.exceptions import ModelFileError
 from histogp.primal import statistics
 from histogp.primal.statistics import DENSE, StreamingStatistics, Sums, blocks
 

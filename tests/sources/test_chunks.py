@@ -14,7 +14,7 @@ from oracles import dense, histograms
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
-from histogp.sources.errors import DataError
+from histogp.exceptions import DataError
 from histogp.streaming import read_chunks
 
 N, D = 50, 6

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
+from histogp.exceptions import DataError
 from histogp.sources import csv_file, files, parquet
-from histogp.sources.errors import DataError
 from histogp.sources.open import open_source
 
 X = np.array([[0, 1.5, 0, 3e-7], [2, 0, 0, 0.1], [0, 0, 7, 1 / 3], [1, 1, 1, 1], [0, 0, 0, 0.25]])

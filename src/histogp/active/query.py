@@ -7,8 +7,10 @@ from typing import Any
 
 from histogp.active.pool import Pool
 from histogp.active.strategies import STRATEGIES, choose
+from histogp.estimators.state import warning_once
 
 
+@warning_once()
 def query(
     estimator: Any,
     X_pool: Any,

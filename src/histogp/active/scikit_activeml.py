@@ -11,6 +11,7 @@ from histogp.active.pool import Pool
 from histogp.active.query import known_strategy
 from histogp.active.strategies import STRATEGIES, choose, one_after_the_other
 from histogp.estimators.classifier import HistogramGPClassifier
+from histogp.estimators.state import warning_once
 
 try:
     from skactiveml.base import SingleAnnotatorPoolQueryStrategy
@@ -45,6 +46,7 @@ class HistogramGPSampling(SingleAnnotatorPoolQueryStrategy):
         self.strategy = strategy
         self.variance = variance
 
+    @warning_once()
     def query(self, X: Any, y: Any, candidates: Any = None, batch_size: int = 1, return_utilities: bool = False) -> Any:
         """Choose samples to label.
 

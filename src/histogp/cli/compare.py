@@ -17,9 +17,9 @@ from histogp.cli.data import add_command as new_command
 from histogp.cli.data import add_data, read_data
 from histogp.cli.evaluate import write_page
 from histogp.cli.labels import REAL_LABELS
+from histogp.exceptions import DataError
 from histogp.reports.comparison import KERNELS, advice, compare, section, table
 from histogp.reports.page import render
-from histogp.sources.errors import DataError
 
 EXAMPLES = """
 histogp compare train.csv --label species

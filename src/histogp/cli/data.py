@@ -11,7 +11,7 @@ import numpy as np
 
 from histogp.cli.labels import like, match, numeric, read_labels, typed
 from histogp.estimators.streaming.base import Streaming
-from histogp.sources.errors import DataError
+from histogp.exceptions import DataError
 from histogp.sources.open import Source, open_source
 from histogp.storage import Array
 

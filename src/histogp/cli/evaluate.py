@@ -15,9 +15,9 @@ from histogp.cli.console import progress, say
 from histogp.cli.data import add_command as new_command
 from histogp.cli.data import add_data, n_outputs, needs_process, read_data
 from histogp.cli.predict import add_prediction, load_model
+from histogp.exceptions import DataError
 from histogp.reports.evaluation import evaluate
 from histogp.reports.report import report
-from histogp.sources.errors import DataError
 
 EXAMPLES = """
 histogp evaluate model.histogp test.csv --label species

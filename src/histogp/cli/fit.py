@@ -20,10 +20,10 @@ from histogp.cli.labels import REAL_LABELS
 from histogp.estimators.classifier import HistogramGPClassifier
 from histogp.estimators.one_class import HistogramGPOneClass
 from histogp.estimators.regressor import HistogramGPRegressor
+from histogp.exceptions import DataError
 from histogp.kernels import SHORT_NAMES, ExpChi2, as_kernel
 from histogp.posterior.calibrated import FEWEST
 from histogp.posterior.variance import TABLES
-from histogp.sources.errors import DataError
 
 EXAMPLES = """
 histogp fit train.csv --label species -o model.histogp

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from histogp.sources.errors import DataError
+from histogp.exceptions import DataError
 from histogp.sources.files import ending, readable, text_lines
 from histogp.sources.numpy_files import load_npy, one_column, opened_npz
 from histogp.sources.parquet_file import decoding, open_parquet, plain_labels

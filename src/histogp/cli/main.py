@@ -12,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 import histogp
 from histogp.cli import compare, demo, evaluate, fit, inspect, novelty, predict, query, update
-from histogp.posterior.precise import NotConvergedWarning
 
 EXAMPLES = """examples:
   histogp demo
@@ -36,7 +35,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", ConvergenceWarning)
-            warnings.simplefilter("always", NotConvergedWarning)
             warnings.showwarning = _first_of_each()
             options.run(options)
         sys.stdout.flush()

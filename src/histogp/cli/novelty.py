@@ -12,8 +12,8 @@ from sklearn.base import is_classifier, is_outlier_detector
 from histogp.cli.data import add_command as new_command
 from histogp.cli.data import add_data, needs_process
 from histogp.cli.predict import Part, add_output, add_prediction, load_model, write_parts
+from histogp.exceptions import DataError
 from histogp.posterior.variance import ESTIMATES, METHODS
-from histogp.sources.errors import DataError
 from histogp.storage import Array
 
 EXAMPLES = """

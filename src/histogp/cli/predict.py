@@ -14,8 +14,8 @@ from histogp.cli.data import add_command as new_command
 from histogp.cli.data import add_data, n_outputs, needs_process, open_data
 from histogp.cli.sinks import open_sink
 from histogp.estimators.load import load
+from histogp.exceptions import DataError
 from histogp.posterior.variance import METHODS
-from histogp.sources.errors import DataError
 from histogp.storage import Array
 
 EXAMPLES = """

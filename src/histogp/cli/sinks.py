@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Protocol
 import numpy as np
 
 from histogp.atomic import replacing
-from histogp.sources.errors import DataError
+from histogp.exceptions import DataError
 from histogp.sources.files import ending
 from histogp.sources.parquet_file import import_parquet
 from histogp.storage import Array

@@ -21,8 +21,8 @@ from histogp.estimators.load import load
 from histogp.estimators.streaming import model_file
 from histogp.estimators.streaming.ridge import StreamingRidge
 from histogp.estimators.streaming.ridge_classifier import StreamingRidgeClassifier
+from histogp.exceptions import DataError
 from histogp.sources.chunks import CHUNK_BYTES, Files
-from histogp.sources.errors import DataError
 
 # Seconds between two files of what was learnt so far.
 CHECKPOINT_SECONDS = 10.0

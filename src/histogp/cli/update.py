@@ -16,7 +16,7 @@ from histogp.cli.data import add_command as new_command
 from histogp.cli.data import add_data, is_streaming, n_outputs, needs_process, read_data, read_rows
 from histogp.cli.labels import typed
 from histogp.estimators.load import load
-from histogp.sources.errors import DataError
+from histogp.exceptions import DataError
 
 EXAMPLES = """
 histogp update model.histogp more.csv --label species

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -11,18 +10,19 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
 from histogp._numba.jit import announce_compilation
+from histogp._sklearn import warn
 from histogp.estimators import model_file
 from histogp.estimators.encoding import Reader, Writer
 from histogp.estimators.learning import LearningMixin
 from histogp.estimators.optimizer import Optimizer
-from histogp.estimators.state import reading
+from histogp.estimators.state import reading, warning_once
 from histogp.estimators.uncertainty import UncertaintyMixin
 from histogp.estimators.validation import number_of_threads, validate_features
+from histogp.exceptions import NotConvergedWarning
 from histogp.kernels import Kernel, as_kernel, per_dimension
 from histogp.operators.base import Grid
 from histogp.posterior.fit import Posterior
@@ -219,7 +219,8 @@ class HistogramGP(UncertaintyMixin, LearningMixin, BaseEstimator):
         """Undo every change of the estimator if the block fails or is interrupted."""
         before = vars(self).copy()
         try:
-            yield
+            with warning_once():
+                yield
         except BaseException:
             # The callbacks' bookkeeping belongs to scikit-learn, which clears it itself.
             running = {name: value for name, value in vars(self).items() if name.startswith(("_callback", "_skl"))}
@@ -229,12 +230,11 @@ class HistogramGP(UncertaintyMixin, LearningMixin, BaseEstimator):
     def _warn_unless_converged(self, solution: Solution) -> None:
         if solution.converged or solution.stopped_by_callback:
             return
-        warnings.warn(
+        warn(
             f"The solver stopped after {solution.n_iterations} iterations with a relative residual of "
             f"{solution.residuals.max():.1e}, above the target tol={self.tol:g}; raise max_iter, tol or noise, or "
             "give a larger preconditioner_rank.",
-            ConvergenceWarning,
-            stacklevel=8,
+            NotConvergedWarning,
         )
 
     def _say(self, message: str, level: int = 1) -> None:

@@ -6,19 +6,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
-from sklearn.callback import with_callbacks
 from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from histogp.container import ModelFileError
+from histogp._sklearn import with_callbacks
 from histogp.estimators.base import HistogramGP
 from histogp.estimators.classes import one_against_rest
 from histogp.estimators.classification import ClassificationMixin
 from histogp.estimators.encoding import Reader, Writer
 from histogp.estimators.state import reading, updating
 from histogp.estimators.validation import validate_features
+from histogp.exceptions import ModelFileError
 from histogp.posterior.probability import codes_of, log_probabilities
 from histogp.storage import Array
 

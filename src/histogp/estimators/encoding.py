@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from histogp.container import ModelFileError
 from histogp.estimators.blocks import BlockMap
 from histogp.estimators.exp_chi2 import ExpChi2Sampler
 from histogp.estimators.feature_maps import AdditiveChi2Map, HomogeneousMap, SkewedChi2Map
 from histogp.estimators.optimizer import Optimizer
+from histogp.exceptions import ModelFileError
 from histogp.kernels import Chi2, ExpChi2, Exponential, HistogramIntersection, Power
 from histogp.storage import Array
 

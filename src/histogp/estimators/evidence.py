@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from histogp._numba.jit import announce_compilation
+from histogp._sklearn import warn
 from histogp.estimators.state import reading
 from histogp.estimators.validation import number_of_threads
+from histogp.exceptions import NotConvergedWarning
 from histogp.kernels import Kernel, as_kernel, resolve
 from histogp.posterior.fit import Posterior, fit_posterior
 from histogp.posterior.optimization import Row
@@ -97,10 +97,9 @@ class EvidenceMixin:
             max_error=max_error,
         )
         if max_error is not None and found.error > max_error:
-            warnings.warn(
+            warn(
                 f"The standard error is {found.error:.2g} after as many probes as make sense, above {max_error:g}.",
-                ConvergenceWarning,
-                stacklevel=2,
+                NotConvergedWarning,
             )
         return (found.value, found.error) if return_error else found.value
 

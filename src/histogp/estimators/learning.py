@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.callback import CallbackSupportMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from histogp._numba.jit import announce_compilation
+from histogp._sklearn import CallbackSupportMixin, FitCallbacks
 from histogp.estimators.evidence import described
 from histogp.estimators.examples import Examples
 from histogp.estimators.optimizer import Tuned, search_is_due, tune
@@ -41,31 +41,6 @@ class Problem:
     targets: Array
     noise: Noise
     attributes: Attributes
-
-
-class Watch:
-    """The callbacks of scikit-learn during a fit, or nothing."""
-
-    def __init__(self, estimator: Any, with_callbacks: bool, **arguments: Any):
-        self._arguments = {"estimator": estimator, **arguments}
-        self._context = None
-        if with_callbacks:
-            n_steps = estimator.max_iter if estimator.optimize is None else None
-            self._context = estimator._init_callback_context(max_subtasks=n_steps)
-            self._context.call_on_fit_task_begin(**self._arguments)
-
-    def step(self, name: str, state: Callable[[], Attributes] | None = None) -> bool:
-        """After a step; ``state`` makes the attributes of the estimator as it is now. True to stop."""
-        if self._context is None:
-            return False
-        task = self._context.subcontext(task_name=name)
-        task.call_on_fit_task_begin(**self._arguments)
-        more = {} if state is None else {"reconstruction_attributes": state}
-        return task.call_on_fit_task_end(**self._arguments, **more)
-
-    def end(self, state: Callable[[], Attributes]) -> None:
-        if self._context is not None:
-            self._context.call_on_fit_task_end(**self._arguments, reconstruction_attributes=state)
 
 
 class LearningMixin(CallbackSupportMixin):
@@ -126,7 +101,7 @@ class LearningMixin(CallbackSupportMixin):
         """Learn from scratch and set the fitted attributes. X and y have the rows of the examples alone."""
         announce_compilation()
         problem = self._problem(examples, self.noise, outputs)
-        watch = Watch(self, with_callbacks, X=X, y=y, metadata={"sample_weight": examples.weights})
+        callbacks = FitCallbacks(self, with_callbacks, X=X, y=y, metadata={"sample_weight": examples.weights})
         kernel = as_kernel(self.kernel)._adapt(X, problem.targets)
         if kernel._has_features and self.prediction == "quantized":
             raise ValueError('A chi-squared kernel does not need prediction="quantized"; use prediction="exact".')
@@ -139,7 +114,7 @@ class LearningMixin(CallbackSupportMixin):
 
         def after_evaluation(row: Row) -> bool:
             self._say(described(row))
-            return watch.step("evaluation")
+            return callbacks.step("evaluation")
 
         data = Data(operator, problem.noise, targets)
         tuned = tune(self.optimize, kernel, self.noise, data, options, rng, after_evaluation)
@@ -150,7 +125,7 @@ class LearningMixin(CallbackSupportMixin):
 
         def after_iteration(iteration: int, residuals: Array, present: Callable[[], Array]) -> bool:
             self._say(f"iteration {iteration}: residual {residuals.max():.2e} (target {self.tol:g})", level=2)
-            return watch.step("iteration", lambda: state(present(), residuals.max()))
+            return callbacks.step("iteration", lambda: state(present(), residuals.max()))
 
         posterior, solution = fit_posterior(
             tuned.operator,
@@ -164,7 +139,7 @@ class LearningMixin(CallbackSupportMixin):
         )
         self._adopt(examples, problem, posterior, solution, tuned)
         self._keep_search(tuned)
-        watch.end(lambda: state(posterior.alpha, posterior.residual))
+        callbacks.end(lambda: state(posterior.alpha, posterior.residual))
 
     def _extend(self, X: Any, examples: Examples, outputs: Attributes) -> None:
         """Go on with the rows of X at the end of the examples."""

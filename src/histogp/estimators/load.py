@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from histogp import container
-from histogp.container import ModelFileError
 from histogp.estimators.classifier import HistogramGPClassifier
 from histogp.estimators.model_file import restore
 from histogp.estimators.one_class import HistogramGPOneClass
@@ -15,6 +14,7 @@ from histogp.estimators.streaming.pca import StreamingPCA
 from histogp.estimators.streaming.penalised import StreamingElasticNet, StreamingGroupLasso
 from histogp.estimators.streaming.ridge import StreamingRidge
 from histogp.estimators.streaming.ridge_classifier import StreamingRidgeClassifier
+from histogp.exceptions import ModelFileError
 
 CLASSES = {cls.__name__: cls for cls in (HistogramGPClassifier, HistogramGPRegressor, HistogramGPOneClass)}
 STREAMING = {

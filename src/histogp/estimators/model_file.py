@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from histogp import container
-from histogp.container import ModelFileError
 from histogp.estimators import table_file
 from histogp.estimators.encoding import Reader, Writer, integer
 from histogp.estimators.examples import Examples
 from histogp.estimators.validation import number_of_threads
+from histogp.exceptions import ModelFileError
 from histogp.kernels import Kernel, resolve
 from histogp.operators.build import restore_operator
 from histogp.operators.grid import GridLayout

@@ -7,15 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import OutlierMixin, _fit_context
-from sklearn.callback import with_callbacks
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from histogp._sklearn import with_callbacks
 from histogp.estimators.base import HistogramGP
 from histogp.estimators.encoding import Reader, Writer
 from histogp.estimators.examples import Examples
 from histogp.estimators.learning import Problem
-from histogp.estimators.state import reading, updating
+from histogp.estimators.state import reading, updating, warning_once
 from histogp.estimators.validation import validate_features, validate_weights
 from histogp.posterior.calibrated import FEWEST
 from histogp.posterior.variance import ESTIMATES, METHODS, TABLES
@@ -186,6 +186,11 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         with updating(self) as changed:
             changed._learn_further(X, sample_weight)
         return self
+
+    @warning_once()
+    def fit_predict(self, X: Any, y: Any = None, **options: Any) -> Array:
+        """Learn what examples look like, and return 1 for those like the others and -1 for outliers, (n,)."""
+        return super().fit_predict(X, y, **options)
 
     @reading
     def score_samples(self, X: Any) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -10,9 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from histogp._sklearn import warn
+from histogp.exceptions import NotConvergedWarning
 from histogp.hyperparameters import free_hyperparameters, moved_to
 from histogp.kernels import Kernel, is_ard
 from histogp.operators.base import KernelOperator
@@ -186,18 +186,16 @@ def tune(
     if found.interrupted and atomic:
         raise KeyboardInterrupt
     if found.interrupted:
-        warnings.warn(
+        warn(
             f"The search for hyperparameters was interrupted after {len(found.path)} evaluations; the best of them "
             "counts.",
-            ConvergenceWarning,
-            stacklevel=7,
+            NotConvergedWarning,
         )
     elif not found.converged:
-        warnings.warn(
+        warn(
             f"The search for hyperparameters ended after max_steps={optimizer.max_steps} evaluations; more may find "
             "better ones.",
-            ConvergenceWarning,
-            stacklevel=7,
+            NotConvergedWarning,
         )
     factor = space.noise_factor(found.theta)
     return Tuned(

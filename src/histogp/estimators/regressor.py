@@ -7,17 +7,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
-from sklearn.callback import with_callbacks
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from histogp.container import ModelFileError
+from histogp._sklearn import with_callbacks
 from histogp.estimators.base import HistogramGP
 from histogp.estimators.encoding import Reader, Writer
 from histogp.estimators.examples import Examples
 from histogp.estimators.learning import Problem
 from histogp.estimators.state import reading, updating
 from histogp.estimators.validation import validate_features, validate_weights
+from histogp.exceptions import ModelFileError
 from histogp.solvers.noise import Noise
 from histogp.storage import Array
 

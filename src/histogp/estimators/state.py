@@ -10,6 +10,10 @@ from typing import Any, TypeVar
 
 from sklearn.utils._param_validation import validate_parameter_constraints
 
+from histogp._sklearn import warn
+from histogp.exceptions import VarianceWarning
+from histogp.posterior.shortfall import collecting, is_collecting, note
+
 Method = TypeVar("Method", bound=Callable[..., Any])
 _swap = threading.Lock()
 
@@ -26,9 +30,26 @@ def reading(method: Method) -> Method:
 
     @wraps(method)
     def on_snapshot(self: Any, *arguments: Any, **options: Any) -> Any:
-        return method(snapshot(self), *arguments, **options)
+        with warning_once():
+            return method(snapshot(self), *arguments, **options)
 
     return on_snapshot  # type: ignore[return-value]
+
+
+@contextmanager
+def warning_once() -> Iterator[None]:
+    """Warn of what variances fell short of in the block: when it ends well, once for each kind.
+
+    Inside of another such block that one warns, so that a public method may call others.
+    """
+    is_inside = is_collecting()
+    with collecting() as found:
+        yield
+    for kind, shortfall in found.items():
+        if is_inside:
+            note(kind, shortfall)
+        else:
+            warn(shortfall.message, VarianceWarning)
 
 
 @contextmanager
@@ -38,7 +59,8 @@ def updating(estimator: Any) -> Iterator[Any]:
     changed = snapshot(estimator)
     parameters = estimator.get_params(deep=False)
     validate_parameter_constraints(estimator._parameter_constraints, parameters, caller_name=type(estimator).__name__)
-    yield changed
+    with warning_once():
+        yield changed
     with _swap:
         if vars(estimator) is not before:
             raise RuntimeError("Another thread has updated this estimator meanwhile; this update is left out.")

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from histogp.container import ModelFileError
 from histogp.estimators.encoding import Reader, Writer, integer
+from histogp.exceptions import ModelFileError
 from histogp.kernels import ResolvedFeatures, ResolvedKernel
 from histogp.operators.nodes import LowerTable, NodeLayout
 from histogp.posterior.calibrated import Calibrated

@@ -9,8 +9,9 @@ import numpy as np
 from joblib import cpu_count, effective_n_jobs
 from scipy import sparse
 from sklearn.utils import check_array
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import validate_data
 
+from histogp._sklearn import check_sample_weight
 from histogp.storage import Array
 
 
@@ -54,7 +55,7 @@ def refuse_negative(X: Any, name: str) -> None:
 
 def validate_weights(sample_weight: Any, X: Any) -> Array:
     """One non-negative float64 weight a row, not all zero."""
-    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    return check_sample_weight(sample_weight, X)
 
 
 def number_of_threads(n_jobs: int | None) -> int:

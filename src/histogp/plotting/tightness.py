@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from histogp.estimators.state import warning_once
 from histogp.plotting.axes import new_axes
 from histogp.plotting.uncertainty import COLOURS, variances
 from histogp.posterior.variance import METHODS
@@ -39,6 +40,7 @@ class TightnessDisplay:
         self.variances = {name: np.asarray(variance, float) for name, variance in variances.items()}
 
     @classmethod
+    @warning_once()
     def from_estimator(
         cls,
         estimator: Any,

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
+from histogp.estimators.state import warning_once
 from histogp.estimators.validation import validate_features
 from histogp.plotting.axes import new_axes
 from histogp.storage import Array
@@ -72,6 +73,7 @@ class UncertaintyDisplay:
         self.target_name = target_name
 
     @classmethod
+    @warning_once()
     def from_estimator(
         cls,
         estimator: Any,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from histogp.blas import single_threaded_blas
 from histogp.operators.base import KernelOperator, Layout
-from histogp.posterior.precise import NotConvergedWarning
+from histogp.posterior.shortfall import Shortfall, note
 from histogp.solvers.cg import solve_cg
 from histogp.solvers.noise import Noise
 from histogp.solvers.options import SolverOptions
@@ -129,12 +128,11 @@ def _leave_one_out(
     sides[index, columns] = 1.0
     solution = solve_cg(operator, Noise(noise), sides, tol=TOL, max_iter=MAX_ITER, preconditioner=preconditioner)
     if not solution.converged:
-        warnings.warn(
+        message = (
             f"The solver stopped after {MAX_ITER} iterations, so that the variance 'calibrated' may be too large: the "
-            "noise is very small against the kernel.",
-            NotConvergedWarning,
-            stacklevel=2,
+            "noise is very small against the kernel."
         )
+        note("calibrated", Shortfall(message))
     found = solution.values[index, columns]
     diagonal = found + np.einsum("ij,ij->j", solution.remainder, solution.values)
     n_terms = len(solution.steps)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 
 import numpy as np
 
 from histogp.operators.base import KernelOperator
+from histogp.posterior.shortfall import Shortfall, note
 from histogp.solvers.system import System
 from histogp.storage import Array, Rows
 
@@ -21,10 +21,6 @@ UNCLEAR = 0.05
 MORE_TRIES = 3
 SMALLEST_TOL = 1e-13
 ROUNDING = 1e-12
-
-
-class NotConvergedWarning(UserWarning):
-    """A variance is too large because the solver was stopped."""
 
 
 def precise_variance(system: System, rows: Rows, tol: float) -> Array:
@@ -95,10 +91,9 @@ def _solve(system: System, sides: Array, prior: Array, tol: float, problems: Arr
         solution = system.solve(sides, max(tol, SMALLEST_TOL), problems=problems, start=solution.values)
     if not solution.converged or excess.max() > UNCLEAR:
         error = np.einsum("ij,ij->j", solution.remainder, solution.remainder).max() / floor
-        warnings.warn(
+        message = (
             f"The solver stopped before the variance was clear (max_iter={system.options.max_iter}); it may be too "
-            f"large by up to {error:.1e}.",
-            NotConvergedWarning,
-            stacklevel=2,
+            f"large by up to {error:.1e}."
         )
+        note("precise", Shortfall(message, float(error)))
     return solution.values, solution.remainder

@@ -13,7 +13,7 @@ from scipy.linalg import blas
 
 from histogp import container
 from histogp.blas import suited_blas
-from histogp.container import ModelFileError
+from histogp.exceptions import ModelFileError
 from histogp.storage import Array, dense
 
 FORMAT = 1

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from histogp.sources.errors import DataError
+from histogp.exceptions import DataError
 from histogp.storage import Array
 
 # Rows read at a time when everything is wanted.

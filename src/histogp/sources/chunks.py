@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from histogp.exceptions import DataError
 from histogp.sources.base import READ_ROWS, Source, float_type
-from histogp.sources.errors import DataError
 from histogp.sources.open import open_source
 from histogp.sources.parquet_file import number_type, numbers, plain_labels
 

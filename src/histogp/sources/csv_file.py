@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from histogp.exceptions import DataError
 from histogp.sources.base import Chunk, Source, first_failing
-from histogp.sources.errors import DataError
 from histogp.sources.files import text_lines
 from histogp.sources.wanted import Wanted
 from histogp.storage import Array

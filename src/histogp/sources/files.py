@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Generator, Iterable
 from pathlib import Path
 
-from histogp.sources.errors import DataError
+from histogp.exceptions import DataError
 
 
 def readable(path: str | os.PathLike[str]) -> Path:

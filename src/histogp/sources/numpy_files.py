@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from histogp.exceptions import DataError
 from histogp.sources.base import Chunk, Source, float_type, no_rows
-from histogp.sources.errors import DataError
 from histogp.sources.wanted import Wanted, listed
 from histogp.storage import Array
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from histogp.exceptions import DataError
 from histogp.sources.base import Chunk, Source, float_type
-from histogp.sources.errors import DataError
 from histogp.sources.parquet_file import batches, decoding, number_type, numbers, open_parquet, plain_labels
 from histogp.sources.parquet_lists import ParquetListSource, is_list
 from histogp.sources.wanted import Wanted

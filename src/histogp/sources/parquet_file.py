@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from histogp.sources.errors import DataError
+from histogp.exceptions import DataError
 from histogp.storage import Array
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from histogp.exceptions import DataError
 from histogp.sources.base import Chunk, Source, float_type
-from histogp.sources.errors import DataError
 from histogp.sources.parquet_file import batches, number_type, numbers, plain_labels
 from histogp.sources.wanted import Wanted
 from histogp.storage import Array

@@ -11,8 +11,8 @@ from typing import Any
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
+from histogp.exceptions import DataError
 from histogp.sources.base import READ_ROWS, Chunk, Source, first_failing, joined, no_rows
-from histogp.sources.errors import DataError
 from histogp.sources.wanted import Wanted
 from histogp.storage import Array
 

@@ -12,9 +12,10 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils._param_validation import HasMethods, Interval
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from histogp._numba.jit import announce_compilation
+from histogp._sklearn import check_sample_weight
 from histogp.estimators.state import snapshot
 from histogp.posterior.lazy import Lazy
 from histogp.primal.statistics import StreamingStatistics, Sums
@@ -167,9 +168,7 @@ class Streaming(BaseEstimator):
 
     def _weights(self, sample_weight: Any, X: Any, *, is_part: bool = False) -> Array:
         """One a row; those of a part of the data may all be zero."""
-        return _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True, allow_all_zero_weights=is_part
-        )
+        return check_sample_weight(sample_weight, X, allow_all_zero=is_part)
 
     def _adopt(self, learned: Learned) -> None:
         """Swap what is learnt as a whole."""

@@ -12,11 +12,11 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.frozen import FrozenEstimator
 
 from histogp import container
-from histogp.container import ModelFileError
 from histogp.estimators.encoding import Reader, Writer, integer
 from histogp.estimators.feature_maps import FeatureMap
 from histogp.estimators.streaming.base import Learned
 from histogp.estimators.streaming.sample import Sample
+from histogp.exceptions import ModelFileError
 from histogp.primal.statistics import StreamingStatistics
 from histogp.storage import Array
 

@@ -14,11 +14,13 @@ from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from histogp._sklearn import warn
 from histogp.estimators.blocks import BlockMap
 from histogp.estimators.state import reading
 from histogp.estimators.streaming.base import Learned, Streaming
 from histogp.estimators.streaming.blocks import BLOCKS, WithBlocks
 from histogp.estimators.streaming.regression import Regression, labelled
+from histogp.exceptions import NotConvergedWarning
 from histogp.primal.group_lasso import group_lasso
 from histogp.primal.quadratic import Quadratic
 from histogp.primal.ridge import Ridge
@@ -68,6 +70,13 @@ class _Penalised(Regression):
     def _minimum(self, problem: Quadratic) -> tuple[Array, Array]:
         """Weights (m, k) and iterations (k,)."""
         raise NotImplementedError
+
+    def _warn_of_gap(self) -> None:
+        warn(
+            f"The duality gap is not below tol={self.tol} after {self.max_iter} iterations: raise max_iter, tol or "
+            "alpha, or bring the features to similar scales.",
+            NotConvergedWarning,
+        )
 
     @property
     @reading
@@ -159,7 +168,12 @@ class StreamingElasticNet(_Penalised):
             precompute=True,
             max_iter=self.max_iter,
             tol=self.tol,
-        ).fit(R, q)
+        )
+        with warnings.catch_warnings(record=True) as caught:  # one for each target, at a line of scikit-learn
+            warnings.simplefilter("always", ConvergenceWarning)
+            model.fit(R, q)
+        if any(issubclass(each.category, ConvergenceWarning) for each in caught):
+            self._warn_of_gap()
         return model.coef_.reshape(n_targets, -1).T, np.reshape(model.n_iter_, -1)
 
 
@@ -264,10 +278,5 @@ class StreamingGroupLasso(WithBlocks, _Penalised):
         groups = np.resize(self._key(), len(problem.means))
         weights, n_iter, converged = group_lasso(problem, groups, self.alpha, int(self.max_iter), self.tol)
         if not converged.all():
-            warnings.warn(
-                f"The duality gap is not below tol={self.tol} after {self.max_iter} iterations: raise max_iter, tol or "
-                "alpha, or bring the features to similar scales.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            self._warn_of_gap()
         return weights, n_iter

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils.validation import check_is_fitted
 
+from histogp._sklearn import warn
 from histogp.estimators.state import reading, updating
 from histogp.estimators.streaming.base import Learned, Streaming
+from histogp.exceptions import PrecisionWarning
 from histogp.primal.statistics import StreamingStatistics
 from histogp.storage import Array
 
@@ -114,9 +115,9 @@ def labelled(statistics: StreamingStatistics) -> StreamingStatistics:
     squares = statistics.gram.diagonal()
     centred = squares - statistics.sums**2 / statistics.weight
     if np.any((centred < FEWEST_DIGITS * squares) & (centred > 4 * statistics.count * EPSILON * squares)):
-        warnings.warn(
+        warn(
             "Some features vary little against their mean, so that sums over rows know them to a few digits only: "
             "subtract their means first, for instance by StandardScaler.",
-            stacklevel=2,
+            PrecisionWarning,
         )
     return statistics

@@ -1,0 +1,89 @@
+"""What depends on the version of scikit-learn (1.6 or newer), and warnings at the line of the user."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
+
+import joblib
+import numpy as np
+import sklearn
+from sklearn.utils.validation import _check_sample_weight
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ModuleNotFoundError:  # before 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stands for scikit-learn's mixin where there is none: an estimator that takes no callbacks."""
+
+        def set_callbacks(self, *callbacks: Any) -> Any:
+            """Not possible with this version of scikit-learn."""
+            raise NotImplementedError(f"Callbacks need scikit-learn 1.9 or newer; this is {sklearn.__version__}.")
+
+        def _init_callback_context(self, **options: Any) -> None:
+            """There is no context, so that `FitCallbacks` does nothing."""
+
+    def with_callbacks(method: Any) -> Any:
+        """Stands for scikit-learn's decorator where there is none."""
+        return method
+
+
+__all__ = ["CallbackSupportMixin", "FitCallbacks", "check_sample_weight", "warn", "with_callbacks"]
+
+# Older versions let all weights be zero, and have no argument for it.
+_REFUSES_ALL_ZERO = "allow_all_zero_weights" in signature(_check_sample_weight).parameters
+# Frames of these are not the user's: we call each other through them.
+_NOT_THE_USERS = (
+    *(os.path.join(os.path.dirname(str(package)), "") for package in (__file__, sklearn.__file__, joblib.__file__)),
+    contextlib.__file__,
+)
+
+
+class FitCallbacks:
+    """The callbacks of scikit-learn during a fit; they do nothing unless ``with_callbacks``."""
+
+    def __init__(self, estimator: Any, with_callbacks: bool, **arguments: Any):
+        self._arguments = {"estimator": estimator, **arguments}
+        self._context = None
+        if with_callbacks:
+            n_steps = estimator.max_iter if estimator.optimize is None else None
+            self._context = estimator._init_callback_context(max_subtasks=n_steps)
+        if self._context is not None:
+            self._context.call_on_fit_task_begin(**self._arguments)
+
+    def step(self, name: str, state: Callable[[], dict[str, Any]] | None = None) -> bool:
+        """After a step; ``state`` makes the attributes of the estimator as it is now. True to stop."""
+        if self._context is None:
+            return False
+        task = self._context.subcontext(task_name=name)
+        task.call_on_fit_task_begin(**self._arguments)
+        more = {} if state is None else {"reconstruction_attributes": state}
+        return task.call_on_fit_task_end(**self._arguments, **more)
+
+    def end(self, state: Callable[[], dict[str, Any]]) -> None:
+        """After the fit; ``state`` makes the attributes of the fitted estimator."""
+        if self._context is not None:
+            self._context.call_on_fit_task_end(**self._arguments, reconstruction_attributes=state)
+
+
+def check_sample_weight(sample_weight: Any, X: Any, *, allow_all_zero: bool = False) -> np.ndarray:
+    """One non-negative float64 weight for each row of X; None is one for all."""
+    options = {"allow_all_zero_weights": True} if _REFUSES_ALL_ZERO else {}
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True, **options)
+    if not allow_all_zero and not np.any(weights):
+        raise ValueError("Sample weights must contain at least one non-zero number.")
+    return weights
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the line of the user: the innermost one outside of this package and of what it is called through."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

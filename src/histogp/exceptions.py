@@ -1,0 +1,25 @@
+"""Errors and warnings that users may want to catch; their names are exported from `histogp`."""
+
+from __future__ import annotations
+
+from sklearn.exceptions import ConvergenceWarning
+
+
+class ModelFileError(ValueError):
+    """A file that is no intact model of this package; the text says what is wrong with it."""
+
+
+class DataError(ValueError):
+    """A data file or an option that cannot be used; the text is one sentence for the user."""
+
+
+class NotConvergedWarning(ConvergenceWarning):
+    """An iteration was stopped before it reached its target: of the solver, of a search, of an estimate."""
+
+
+class VarianceWarning(NotConvergedWarning):
+    """A variance may be too large because the solver was stopped."""
+
+
+class PrecisionWarning(UserWarning):
+    """Data are such that a result has a few correct digits only."""
