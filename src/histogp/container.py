@@ -19,7 +19,8 @@ import safetensors.numpy
 
 from histogp.atomic import replacing
 from histogp.exceptions import ModelFileError
-from histogp.storage import Array
+
+Array = np.ndarray
 
 KEY = "histogp"
 # Feature names, labels and numbers are arrays, so that a document is short. Nothing longer is parsed.
