@@ -24,10 +24,10 @@ from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.svm import SVC
 
-from histogp.atomic import replacing
+from histogp._core.data import Rows
+from histogp._core.maps.points import best_interval
 from histogp.feature_maps import AdditiveChi2Map, SkewedChi2Map
-from histogp.maps.points import best_interval
-from histogp.storage import Rows
+from histogp.io.atomic import replacing
 
 DATA = {"hog": fashion_mnist, "patches": bags_of_patches}
 TITLES = {"hog": "HOG, 441 features", "patches": "Bag of patches, 301 words"}

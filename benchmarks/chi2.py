@@ -16,9 +16,9 @@ from sklearn.linear_model import RidgeClassifier
 
 import histogp
 from histogp import HistogramGPClassifier
+from histogp._core.data import Rows
+from histogp._core.maps.points import best_interval
 from histogp.feature_maps import AdditiveChi2Map
-from histogp.maps.points import best_interval
-from histogp.storage import Rows
 from histogp.streaming import StreamingRidgeClassifier, read_chunks
 
 TERMS = list(range(3, 22, 2))

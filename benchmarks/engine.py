@@ -16,9 +16,10 @@ from sklearn.metrics.pairwise import manhattan_distances
 from sklearn.svm import SVC
 
 from histogp import HistogramGPClassifier
+from histogp._core.operators.build import build_operator
 from histogp.datasets import make_bags_of_words
-from histogp.kernels import HistogramIntersection, resolve
-from histogp.operators.build import build_operator
+from histogp.kernels import HistogramIntersection
+from histogp.kernels._base import resolve
 
 GROWTH_SIZES = (7_500, 15_000, 30_000, 60_000)
 PREDICTION_SIZES = (2_500, 10_090, 50_050)

@@ -23,9 +23,10 @@ from texts import newsgroups, reuters
 from uncertainty import calibration_error
 
 from histogp import HistogramGPClassifier
+from histogp._core.maps.pair_distances import inverse_median
 from histogp.feature_maps import AdditiveChi2Map, ExpChi2Sampler
-from histogp.kernels import Chi2, ExpChi2, resolve
-from histogp.maps.exp_chi2 import inverse_median
+from histogp.kernels import Chi2, ExpChi2
+from histogp.kernels._base import resolve
 from histogp.reports.comparison import compare
 from histogp.streaming import StreamingRidgeClassifier
 

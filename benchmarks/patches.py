@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import gen_batches
 
-from histogp.atomic import replacing
 from histogp.datasets import load_fashion_mnist
+from histogp.io.atomic import replacing
 
 CACHE = Path(tempfile.gettempdir()) / "histogp-fashion-mnist-patches.npz"
 SIDE, STRIDE = 6, 2

@@ -17,15 +17,14 @@ from sklearn.preprocessing import normalize
 from texts import newsgroups
 
 from histogp import HistogramGPClassifier, Optimizer
+from histogp._core.likelihood import exact_likelihood
+from histogp._core.operators.build import build_operator
+from histogp._core.search.objectives import Data, quadrature_of
+from histogp._core.solvers.problem import Noise, SolverOptions
+from histogp._core.solvers.subspace import determinant_bounds, leading_subspace
 from histogp.datasets import make_bags_of_words, make_planted_words, make_relevance_test
-from histogp.kernels import HistogramIntersection, Power, resolve
-from histogp.operators.build import build_operator
-from histogp.posterior.likelihood import exact_likelihood
-from histogp.posterior.objectives import Data, quadrature_of
-from histogp.solvers.bounds import determinant_bounds
-from histogp.solvers.noise import Noise
-from histogp.solvers.options import SolverOptions
-from histogp.solvers.subspace import leading_subspace
+from histogp.kernels import HistogramIntersection, Power
+from histogp.kernels._base import resolve
 
 CASES = 10_000
 RELEVANCE_SIZES = (5, 10, 20, 40)

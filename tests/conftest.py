@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from sklearn.utils import estimator_checks
 from threadpoolctl import threadpool_limits
 
-from histogp.datasets.idx import FASHION_MNIST_FOLDERS
+from histogp.datasets.images import FASHION_MNIST_FOLDERS
 
 # Compiling leaves takes seconds in the first example, hence no deadline.
 settings.register_profile(

@@ -19,7 +19,7 @@ import numpy as np
 from mutations import damaged_bytes, forged_contents, packed
 
 import histogp
-from histogp import container
+from histogp.io import container
 
 BATCH = 2_500
 SECONDS_A_BATCH = 600

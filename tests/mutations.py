@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 
-from histogp import container
+from histogp.io import container
 
 
 def damaged_bytes(content, rng):

@@ -8,10 +8,12 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import chi2_kernel
 from sklearn.svm import SVC
 
-from histogp.kernels import ExpChi2, as_kernel, resolve
-from histogp.maps.exp_chi2 import inverse_median, most_likely
-from histogp.maps.points import direct_map
-from histogp.storage import Rows
+from histogp._core.data import Rows
+from histogp._core.maps.pair_distances import inverse_median, most_likely
+from histogp._core.maps.points import direct_map
+from histogp.kernels import ExpChi2
+from histogp.kernels._base import resolve
+from histogp.kernels._names import as_kernel
 
 D = 5
 X = histograms(40, D)

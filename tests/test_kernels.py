@@ -9,7 +9,9 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.svm import SVC
 
-from histogp.kernels import Chi2, Exponential, HistogramIntersection, Power, Transform, as_kernel, resolve
+from histogp.kernels import Chi2, Exponential, HistogramIntersection, Power, Transform
+from histogp.kernels._base import resolve
+from histogp.kernels._names import as_kernel
 
 ETAS = st.floats(0.01, 5)
 

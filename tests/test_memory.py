@@ -7,7 +7,7 @@ import scipy.linalg
 from oracles import histograms
 
 from histogp import HistogramGPClassifier
-from histogp.solvers import cholesky, preconditioner
+from histogp._core.solvers import factors, preconditioner
 
 N, D = 6000, 30
 X = histograms(N, D)
@@ -37,7 +37,7 @@ def test_peak_memory_grows_linearly_with_the_rows():
 def test_dense_factorisations_are_called_for_small_n_only(monkeypatch):
     sizes = []
     for module, name in (
-        (cholesky, "cho_factor"),
+        (factors, "cho_factor"),
         (preconditioner, "cho_factor"),
         (scipy.linalg, "eigh"),
         (np.linalg, "cholesky"),
@@ -54,10 +54,10 @@ def test_dense_factorisations_are_called_for_small_n_only(monkeypatch):
             return original(matrix, *args, **kwargs)
 
         monkeypatch.setattr(module, name, spy)
-    clf = HistogramGPClassifier().fit(X[: cholesky.SMALL_N], Y[: cholesky.SMALL_N])
-    assert sizes == [cholesky.SMALL_N]
+    clf = HistogramGPClassifier().fit(X[: factors.SMALL_N], Y[: factors.SMALL_N])
+    assert sizes == [factors.SMALL_N]
     sizes.clear()
-    n = cholesky.SMALL_N + 1
+    n = factors.SMALL_N + 1
     clf = HistogramGPClassifier(tol=1e-3).fit(X[:n], Y[:n])
     assert clf.n_iter_ > 1
     assert max(sizes, default=0) <= max(clf.preconditioner_rank_, preconditioner.BLOCK)

@@ -8,18 +8,19 @@ from leaves import test_twins
 from maps import test_maps
 from operators import test_sorted
 
-from histogp._numba import chi2, jit, layout, lookup, nodes, product, quantized, reading
+from histogp._core import threads
+from histogp._core._numba import chi2_loops, column_loops, table_loops
 
 LEAVES = [
     (module, name)
-    for module in (chi2, layout, lookup, nodes, product, quantized, reading)
+    for module in (chi2_loops, column_loops, table_loops)
     for name in dir(module)
-    if getattr(module, name) in jit._leaves
+    if getattr(module, name) in threads._leaves
 ]
 
 
 def test_every_leaf_is_listed():
-    assert len(LEAVES) == len(jit._leaves)
+    assert len(LEAVES) == len(threads._leaves)
 
 
 @pytest.mark.parametrize(("module", "name"), LEAVES)
@@ -43,7 +44,7 @@ def test_a_perturbed_leaf_is_noticed(module, name, monkeypatch):
     assert any(fails(check) for check in twins)
     if name in ("crowding", "scatter_rows"):
         return  # one only chooses between grids, and all are right; this operator does not need the other
-    if module is chi2:
+    if module is chi2_loops:
         assert fails(test_maps.test_products_miss_the_kernel_by_equation_7)
         return
     assert fails(test_sorted.TestSortedOperator().test_every_method_on_one_typical_matrix)

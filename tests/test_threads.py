@@ -13,7 +13,8 @@ import pytest
 from joblib import Parallel, delayed
 from oracles import histograms
 
-from histogp import HistogramGPClassifier, threads
+from histogp import HistogramGPClassifier
+from histogp._core import threads
 
 pytestmark = pytest.mark.usefixtures("two_blas_threads")
 X = histograms(400, 20)

@@ -21,8 +21,9 @@ from histogp import (
     PrecisionWarning,
     VarianceWarning,
 )
+from histogp._core import probability
+from histogp._core.variance import calibrated
 from histogp.active import ActiveLearner, query
-from histogp.posterior import calibrated, probability
 from histogp.streaming import (
     StreamingElasticNet,
     StreamingGroupLasso,

@@ -1,11 +1,11 @@
 """Gaussian processes on histogram-like data: exact, fast, scikit-learn compatible."""
 
-from histogp.estimators.classifier import HistogramGPClassifier
-from histogp.estimators.load import load
-from histogp.estimators.one_class import HistogramGPOneClass
-from histogp.estimators.optimizer import Optimizer
-from histogp.estimators.regressor import HistogramGPRegressor
+from histogp._load import load
 from histogp.exceptions import DataError, ModelFileError, NotConvergedWarning, PrecisionWarning, VarianceWarning
+from histogp.gp.classifier import HistogramGPClassifier
+from histogp.gp.one_class import HistogramGPOneClass
+from histogp.gp.optimizer import Optimizer
+from histogp.gp.regressor import HistogramGPRegressor
 
 __all__ = [
     "DataError",

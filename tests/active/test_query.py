@@ -8,9 +8,9 @@ from sklearn.linear_model import LogisticRegression
 
 import histogp
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor
+from histogp._core import conditioning
 from histogp.active import STRATEGIES, pool, query
 from histogp.kernels import HistogramIntersection, Power
-from histogp.posterior import batches, change
 
 N, D = 60, 6
 KERNEL = HistogramIntersection(Power(0.7))
@@ -64,7 +64,7 @@ def test_utilities_are_those_of_the_formulas(strategy, name):
 @pytest.mark.parametrize("strategy", ["batch-variance", "batch-uncertainty"])
 @pytest.mark.parametrize("at_once", [1, 7, 512])
 def test_a_batch_counts_as_observed_while_it_is_chosen(name, strategy, at_once, monkeypatch):
-    monkeypatch.setattr(batches, "AT_ONCE", at_once)
+    monkeypatch.setattr(conditioning, "AT_ONCE", at_once)
     means, variances, covariance = dense(MODELS[name])
     expected, utilities = [], []
     for _ in range(8):
@@ -89,11 +89,11 @@ def test_a_batch_does_not_hold_the_same_row_twice():
 
 def test_only_rows_in_question_are_conditioned_on_the_batch(monkeypatch):
     """Qualities can only fall, so most rows are out of the question with what was known of them before."""
-    monkeypatch.setattr(batches, "AT_ONCE", 4)
+    monkeypatch.setattr(conditioning, "AT_ONCE", 4)
     seen = []
-    explained = batches.Observed.explained
+    explained = conditioning.Observed.explained
     monkeypatch.setattr(
-        batches.Observed,
+        conditioning.Observed,
         "explained",
         lambda self, rows, known: seen.append(rows.n_rows) or explained(self, rows, known),
     )
@@ -145,13 +145,13 @@ def reference_probabilities(means, deviations):
 def test_probabilities_of_many_classes_are_integrals():
     means = np.random.default_rng(0).normal(size=(6, 5)) * [[0.1], [1], [3], [10], [0], [1]]
     deviations = np.array([1, 0.5, 1, 0.7, 2, 0.1])
-    found = change.probabilities(means, deviations)
+    found = conditioning.probabilities(means, deviations)
     np.testing.assert_allclose(found, reference_probabilities(means, deviations), atol=2e-4)
 
 
 def test_covariances_from_tables_are_close_to_exact_ones(monkeypatch):
     exact = query(MODELS["two classes"], POOL, "expected-change", 90, random_state=0, return_utilities=True)
-    monkeypatch.setattr(change, "FEW_ROWS", 10)
+    monkeypatch.setattr(conditioning, "FEW_ROWS", 10)
     tables = query(MODELS["two classes"], POOL, "expected-change", 90, random_state=0, return_utilities=True)
     by_row = [utilities[np.argsort(index)] for index, utilities in (exact, tables)]
     np.testing.assert_allclose(by_row[1], by_row[0], rtol=0.05)

@@ -13,7 +13,7 @@ import pytest
 import histogp
 from cli.colours import CODES, FEATURES, NAMES, X, write_csv
 from histogp.active import STRATEGIES, query
-from histogp.estimators.one_class import HistogramGPOneClass
+from histogp.gp.one_class import HistogramGPOneClass
 
 
 def scores(path):

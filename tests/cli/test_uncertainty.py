@@ -12,9 +12,9 @@ import pytest
 import histogp
 from cli.colours import CODES, FEATURES, NAMES, X, write_csv
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor
+from histogp._core.solvers.system import System
+from histogp._core.variance.methods import METHODS
 from histogp.exceptions import VarianceWarning
-from histogp.posterior.variance import METHODS
-from histogp.solvers.system import System
 
 TEST = X[:20]
 QUANTIZED = ("--prediction", "quantized", "--predict-only")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from histogp.datasets import (
-    idx,
+    images,
     load_fashion_mnist,
     load_idx_folder,
     make_bags_of_words,
@@ -54,9 +54,9 @@ def test_a_folder_of_idx_files_is_loaded(tmp_path, monkeypatch):
     X_train, y_train, X_test, y_test = load_idx_folder(tmp_path)
     assert (X_train.shape, X_test.shape) == ((3, 4, 4), (2, 4, 4))
     assert (y_train.tolist(), y_test.tolist()) == ([0, 1, 2], [0, 1])
-    monkeypatch.setattr(idx, "FASHION_MNIST_FOLDERS", (tmp_path / "nowhere", tmp_path))
+    monkeypatch.setattr(images, "FASHION_MNIST_FOLDERS", (tmp_path / "nowhere", tmp_path))
     assert len(load_fashion_mnist()[0]) == 3
-    monkeypatch.setattr(idx, "FASHION_MNIST_FOLDERS", (tmp_path / "nowhere",))
+    monkeypatch.setattr(images, "FASHION_MNIST_FOLDERS", (tmp_path / "nowhere",))
     with pytest.raises(FileNotFoundError, match="apt-get install dataset-fashion-mnist"):
         load_fashion_mnist()
 

@@ -10,8 +10,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
 
 import histogp
-from histogp import ModelFileError, container
+from histogp import ModelFileError
 from histogp.feature_maps import AdditiveChi2Map, BlockMap, ExpChi2Sampler, HomogeneousMap, SkewedChi2Map
+from histogp.io import container
 from histogp.streaming import StreamingGroupLasso, StreamingRidge, StreamingRidgeClassifier
 
 X = histograms(80, 6)

@@ -191,7 +191,7 @@ def test_a_fitted_kernel_keeps_its_points_and_the_given_one_none(monkeypatch):
     assert kernel.points is None
     assert model.kernel is kernel
     assert model.kernel_.points.shape == (4, D)
-    monkeypatch.setattr("histogp.estimators.learning.FEW_TO_ADAPT", N)
+    monkeypatch.setattr("histogp.gp._learning.FEW_TO_ADAPT", N)
     points = model.kernel_.points.copy()
     model.partial_fit(TEST, Y[: len(TEST)]).forget([0, 1])
     np.testing.assert_array_equal(model.kernel_.points, points)
@@ -488,9 +488,9 @@ def test_probabilities_with_more_features_than_rows_and_many_rows(monkeypatch):
     wide = np.random.default_rng(0).random((330, 120))
     labels = wide[:, 0] > wide[:, 1]
     exact = HistogramGPClassifier("chi2", random_state=0).fit(wide, labels).predict_proba(wide[:9])
-    monkeypatch.setattr("histogp.solvers.cholesky.SMALL_N", 100)
-    monkeypatch.setattr("histogp.solvers.system.is_small", lambda *sizes: False)
-    monkeypatch.setattr("histogp.posterior.probability.is_small", lambda *sizes: False)
+    monkeypatch.setattr("histogp._core.solvers.factors.SMALL_N", 100)
+    monkeypatch.setattr("histogp._core.solvers.system.is_small", lambda *sizes: False)
+    monkeypatch.setattr("histogp._core.probability.is_small", lambda *sizes: False)
     found = HistogramGPClassifier("chi2", random_state=0, tol=1e-8).fit(wide, labels).predict_proba(wide[:9])
     np.testing.assert_allclose(found, exact, atol=0.02)
 

@@ -12,9 +12,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import histogp
+from histogp._core.maps.pair_distances import NOISES, WIDTHS
+from histogp._core.maps.random_waves import normal_frequencies
 from histogp.feature_maps import AdditiveChi2Map, ExpChi2Sampler
-from histogp.maps.exp_chi2 import NOISES, WIDTHS
-from histogp.maps.fourier import normal_frequencies
 from histogp.streaming import StreamingRidgeClassifier
 
 X = histograms(40, 6)
@@ -156,7 +156,7 @@ def test_sparse_rows_and_types():
 def test_blocks_do_not_matter(monkeypatch):
     sampler = ExpChi2Sampler(30, random_state=0).fit(X)
     Z = sampler.transform(X)
-    monkeypatch.setattr("histogp.maps.exp_chi2.BLOCK", 100)
+    monkeypatch.setattr("histogp._core.maps.random_waves.BLOCK", 100)
     np.testing.assert_allclose(sampler.transform(X), Z, atol=1e-6)
 
 

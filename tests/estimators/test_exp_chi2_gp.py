@@ -19,19 +19,14 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import histogp
-from histogp import (
-    HistogramGPClassifier,
-    HistogramGPOneClass,
-    HistogramGPRegressor,
-    ModelFileError,
-    Optimizer,
-    container,
-)
+from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor, ModelFileError, Optimizer
+from histogp._core.maps.additive import Direct
+from histogp._core.maps.pair_distances import inverse_median, most_likely
+from histogp._core.maps.random_waves import RandomWaves
 from histogp.active import pool
 from histogp.active.query import query
+from histogp.io import container
 from histogp.kernels import ExpChi2
-from histogp.maps.additive import Direct
-from histogp.maps.exp_chi2 import RandomWaves, inverse_median, most_likely
 
 N, D, M = 60, 5, 20
 X = histograms(N, D)
@@ -287,7 +282,7 @@ def test_what_is_learnt_piece_by_piece_is_a_fit(name, beta, options):
 
 
 def test_the_kernel_stays_with_many_examples(monkeypatch):
-    monkeypatch.setattr("histogp.estimators.learning.FEW_TO_ADAPT", 40)
+    monkeypatch.setattr("histogp.gp._learning.FEW_TO_ADAPT", 40)
     model = HistogramGPClassifier(ExpChi2(M)).fit(X[:40], Y[:40])
     before = model.kernel_
     model.partial_fit(X[40:], Y[40:])

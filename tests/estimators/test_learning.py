@@ -13,9 +13,9 @@ from sklearn.utils import compute_class_weight
 
 import histogp
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor, Optimizer
-from histogp.estimators.state import updating
+from histogp._core.solvers import factors
+from histogp._estimator import updating
 from histogp.kernels import HistogramIntersection, Power
-from histogp.solvers import cholesky
 
 N, D = 150, 8
 X = histograms(N, D)
@@ -198,9 +198,9 @@ def test_a_warm_start_saves_iterations_and_products():
 
 def test_a_dense_factor_is_bordered_and_not_built_again(monkeypatch):
     sizes = []
-    triangle = cholesky._triangle
+    triangle = factors._triangle
     monkeypatch.setattr(
-        cholesky, "_triangle", lambda matrix, diagonal: sizes.append(len(matrix)) or triangle(matrix, diagonal)
+        factors, "_triangle", lambda matrix, diagonal: sizes.append(len(matrix)) or triangle(matrix, diagonal)
     )
     model = HistogramGPClassifier().fit(X[:100], Y[:100])
     model.partial_fit(X[100:103], Y[100:103]).partial_fit(X[103:104], ["fir"])
@@ -361,7 +361,7 @@ def test_a_failed_or_interrupted_update_changes_nothing(failure, monkeypatch):
 
     model = HistogramGPClassifier().fit(X[:60], Y[:60])
     before = dict(vars(model))
-    monkeypatch.setattr("histogp.solvers.system.System.solve", fail)
+    monkeypatch.setattr("histogp._core.solvers.system.System.solve", fail)
     for change in (lambda: model.partial_fit(X, Y), lambda: model.forget(0), lambda: model.relabel(0, "fir")):
         with pytest.raises(failure):
             change()
@@ -486,7 +486,7 @@ class TestSearchingAgain:
         def interrupt(row):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("histogp.estimators.learning.described", interrupt)
+        monkeypatch.setattr("histogp.gp._learning.described", interrupt)
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(X[60:], Y[60:])
         assert vars(model) == before

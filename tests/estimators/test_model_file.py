@@ -19,7 +19,8 @@ from oracles import Log, histograms
 from scipy import sparse
 
 import histogp
-from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor, ModelFileError, container
+from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor, ModelFileError
+from histogp.io import container
 from histogp.kernels import Exponential, HistogramIntersection, Power
 
 X = histograms(60, 6)

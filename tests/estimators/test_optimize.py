@@ -15,9 +15,9 @@ from sklearn.model_selection import GridSearchCV
 
 import histogp
 from histogp import HistogramGPClassifier, HistogramGPRegressor, Optimizer
+from histogp._core.search import optimization
 from histogp.datasets import make_bags_of_words, make_planted_words, make_relevance_test
 from histogp.kernels import Exponential, HistogramIntersection, Power
-from histogp.posterior import optimization
 
 N = 150
 RNG = np.random.default_rng(0)
@@ -108,13 +108,13 @@ def test_planted_features_are_found_and_the_rest_is_pruned():
 
 def test_a_gradient_of_all_weights_costs_as_many_products_whatever_their_number(monkeypatch):
     """One pass over the data for each block of vectors: nothing grows with the number of weights."""
-    from histogp._numba import product
+    from histogp._core._numba import column_loops
 
     calls = []
-    original = product.quadratic_forms
-    monkeypatch.setattr(product, "quadratic_forms", lambda *a: (calls.append(a[7] - a[6]), original(*a)))
-    from histogp.kernels import resolve
-    from histogp.operators.build import build_operator
+    original = column_loops.quadratic_forms
+    monkeypatch.setattr(column_loops, "quadratic_forms", lambda *a: (calls.append(a[7] - a[6]), original(*a)))
+    from histogp._core.operators.build import build_operator
+    from histogp.kernels._base import resolve
 
     U = RNG.standard_normal((60, 16))
     for n_features in (5, 500):

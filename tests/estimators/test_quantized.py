@@ -142,7 +142,7 @@ def test_a_table_does_not_grow_with_the_training_data():
 
 
 def test_tables_are_made_once_and_never_by_fit(monkeypatch):
-    from histogp.operators.quantized import QuantizedTable
+    from histogp._core.predictors import QuantizedTable
 
     built = []
     build = QuantizedTable.build

@@ -15,8 +15,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from histogp._core.least_squares.ridge import PENALTIES
 from histogp.feature_maps import AdditiveChi2Map, SkewedChi2Map
-from histogp.primal.ridge import PENALTIES
 from histogp.streaming import (
     StreamingElasticNet,
     StreamingGroupLasso,
@@ -641,7 +641,7 @@ def test_refusals_are_one_clear_sentence(message, act):
 
 
 def test_features_that_need_too_much_memory_are_refused(monkeypatch):
-    monkeypatch.setattr("histogp.estimators.streaming.base.MOST_BYTES", 8 * 18**2 - 1)
+    monkeypatch.setattr("histogp.streaming._stream.MOST_BYTES", 8 * 18**2 - 1)
     with pytest.raises(ValueError, match="statistics of 18 features would take"):
         StreamingRidge(MAP).fit(X, y)
 

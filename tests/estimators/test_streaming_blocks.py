@@ -458,7 +458,7 @@ def left_out_scores(Z, some, alpha, weights, units):
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 @pytest.mark.parametrize("rank", [1, 20, 90])
 def test_left_out_scores_of_a_rank_are_equal(rank, class_weight, many_features, monkeypatch):
-    monkeypatch.setattr("histogp.estimators.streaming.ridge.MANY_FEATURES", many_features)
+    monkeypatch.setattr("histogp.streaming.ridge_models.MANY_FEATURES", many_features)
     options = dict(alpha=0.1, n_left_out=90, class_weight=class_weight)
     before = StreamingRidgeClassifier(**options).fit(X, LABELS)
     after = StreamingRidgeClassifier(equal_rank=rank, **options)
@@ -539,7 +539,7 @@ def test_classes_without_rows_are_not_predicted():
 @pytest.mark.parametrize("weights", [None, [1.0, 2.0]])
 @pytest.mark.parametrize("made", [sparse.csr_array, sparse.csr_matrix])
 def test_sparse_rows_are_left_out_like_dense_ones(made, weights, many_features, monkeypatch):
-    monkeypatch.setattr("histogp.estimators.streaming.ridge.MANY_FEATURES", many_features)
+    monkeypatch.setattr("histogp.streaming.ridge_models.MANY_FEATURES", many_features)
     blocks = [("terms", CHI2, slice(0, 3)), ("same", None, [4, 5])]
     model = StreamingRidgeClassifier(blocks=blocks, block_weights=weights, equal_rank=20, random_state=0)
     expected = clone(model).fit(X, LABELS)

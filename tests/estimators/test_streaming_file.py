@@ -12,8 +12,9 @@ from sklearn.base import clone
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 
 import histogp
-from histogp import ModelFileError, container
+from histogp import ModelFileError
 from histogp.feature_maps import AdditiveChi2Map, HomogeneousMap, SkewedChi2Map
+from histogp.io import container
 from histogp.streaming import StreamingPCA, StreamingRidge, StreamingRidgeClassifier
 
 N, D = 120, 5

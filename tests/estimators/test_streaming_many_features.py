@@ -7,10 +7,10 @@ from scipy import sparse
 from scipy.special import log_softmax
 
 import histogp
-from histogp.estimators.streaming import ridge as module
+from histogp._core.least_squares.ridge import FactoredRidge
 from histogp.feature_maps import AdditiveChi2Map, ExpChi2Sampler
-from histogp.primal.factored import FactoredRidge
 from histogp.streaming import StreamingRidge, StreamingRidgeClassifier
+from histogp.streaming import ridge_models as module
 
 X = histograms(150, 12)
 TEST = histograms(40, 12, seed=3)

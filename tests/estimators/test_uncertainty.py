@@ -16,8 +16,8 @@ from sklearn.model_selection import train_test_split
 
 import histogp
 from histogp import HistogramGPClassifier, HistogramGPRegressor
+from histogp._core.probability import fit_temperature
 from histogp.kernels import HistogramIntersection, Power
-from histogp.posterior.probability import fit_temperature
 
 X = histograms(300, 6)
 CODES = np.argmax(X[:, 1:4], axis=1)
@@ -290,7 +290,7 @@ def test_probabilities_of_digits_are_honest(probability):
 def test_the_approximate_temperature_is_near_the_exact_one(monkeypatch):
     clf = HistogramGPClassifier("hik-poly", random_state=0).fit(X, CODES)
     exact = clf._posterior.temperature(clf._solver_options())
-    monkeypatch.setattr("histogp.posterior.probability.is_small", lambda *_: False)
+    monkeypatch.setattr("histogp._core.probability.is_small", lambda *_: False)
     other = HistogramGPClassifier("hik-poly", random_state=0).fit(X, CODES)
     assert np.isclose(other._posterior.temperature(other._solver_options()), exact, rtol=0.35)
 

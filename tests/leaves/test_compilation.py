@@ -33,7 +33,7 @@ def run(code, **environment):
 def test_importing_compiles_nothing():
     code = """
 import histogp
-from histogp._numba.jit import _leaves
+from histogp._core.threads import _leaves
 assert _leaves and not any(leaf.signatures for leaf in _leaves)
 """
     run(code)
@@ -51,7 +51,7 @@ def test_a_package_whose_cache_cannot_be_written_still_works(tmp_path):
     # Numba looks for a writable folder beside the source and in the user's cache; give it neither.
     blocked = tmp_path / "blocked"
     blocked.write_text("a file where a folder would have to be made")
-    for folder in (copied / "_numba", copied):
+    for folder in (copied / "_core" / "_numba", copied / "_core", copied):
         (folder / "__pycache__").write_text("")
         folder.chmod(stat.S_IREAD | stat.S_IEXEC)
     environment = {"PYTHONPATH": str(copied.parent), "XDG_CACHE_HOME": str(blocked), "HOME": str(blocked)}
@@ -60,7 +60,7 @@ def test_a_package_whose_cache_cannot_be_written_still_works(tmp_path):
     try:
         assert "fitted" in run(code, **environment).stdout
     finally:
-        for folder in (copied, copied / "_numba"):
+        for folder in (copied, copied / "_core", copied / "_core" / "_numba"):
             folder.chmod(stat.S_IRWXU)
 
 

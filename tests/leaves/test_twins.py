@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from oracles import chi2_kernel, close, histograms, octave_nodes, read_grid
 
-from histogp._numba import chi2, layout, lookup, nodes, product, quantized, reading
-from histogp.storage import Rows, SortedColumns
+from histogp._core._numba import chi2_loops, column_loops, table_loops
+from histogp._core.data import Rows, SortedColumns
 
 X = np.vstack([histograms(70, 9), np.zeros((1, 9))])
 X[:, 4] = 0
@@ -17,12 +17,14 @@ K = np.minimum(X[:, None], X[None]).sum(axis=2)
 
 @pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-13), (np.float32, 1e-5)])
 def test_multiply(dtype, rtol):
-    V = np.random.default_rng(0).standard_normal((len(X), product.LANES)).astype(dtype)
+    V = np.random.default_rng(0).standard_normal((len(X), column_loops.LANES)).astype(dtype)
     heights = COLUMNS.values.astype(dtype)
-    suffix = np.empty((1, product.LANES), dtype)
+    suffix = np.empty((1, column_loops.LANES), dtype)
     block, vector = np.zeros_like(V), np.zeros_like(V[:, 0])
-    product.multiply_block(COLUMNS.indptr, COLUMNS.row_of, heights, V, 0, 9, suffix, block)
-    product.multiply_vector(COLUMNS.indptr, COLUMNS.row_of, heights, V[:, 0].copy(), 0, 9, suffix[:, 0].copy(), vector)
+    column_loops.multiply_block(COLUMNS.indptr, COLUMNS.row_of, heights, V, 0, 9, suffix, block)
+    column_loops.multiply_vector(
+        COLUMNS.indptr, COLUMNS.row_of, heights, V[:, 0].copy(), 0, 9, suffix[:, 0].copy(), vector
+    )
     close(block, K @ V, np.abs(K) @ np.abs(V), rtol)
     close(vector, K @ V[:, 0], np.abs(K) @ np.abs(V[:, 0]), rtol)
 
@@ -34,26 +36,26 @@ def test_levels(dtype, rtol):
     level_of = rng.integers(6, size=40).astype(np.uint16)
     incidence = np.zeros((6, 5))
     np.add.at(incidence, (level_of, np.repeat(np.arange(5), np.diff(indptr))), 1)
-    V, W = (rng.standard_normal((n, product.LANES)).astype(dtype) for n in (5, 6))
+    V, W = (rng.standard_normal((n, column_loops.LANES)).astype(dtype) for n in (5, 6))
     sums, sums_of_one = np.zeros_like(W), np.zeros(6, dtype)
-    product.add_block_to_levels(indptr, level_of, V, 0, 5, sums)
-    product.add_to_levels(indptr, level_of, V[:, 0].copy(), 0, 5, sums_of_one)
+    column_loops.add_block_to_levels(indptr, level_of, V, 0, 5, sums)
+    column_loops.add_to_levels(indptr, level_of, V[:, 0].copy(), 0, 5, sums_of_one)
     close(sums, incidence @ V, rtol=rtol)
     close(sums_of_one, incidence @ V[:, 0], rtol=rtol)
     out, out_of_one = np.zeros_like(V), np.zeros(5, dtype)
-    product.read_block_of_levels(indptr, level_of, W, 0, 5, out)
-    product.read_levels(indptr, level_of, W[:, 0].copy(), 0, 5, out_of_one)
+    column_loops.read_block_of_levels(indptr, level_of, W, 0, 5, out)
+    column_loops.read_levels(indptr, level_of, W[:, 0].copy(), 0, 5, out_of_one)
     close(out, incidence.T @ W, rtol=rtol)
     close(out_of_one, incidence.T @ W[:, 0], rtol=rtol)
 
 
 def test_quadratic_forms():
-    U, V = np.random.default_rng(1).standard_normal((2, len(X), product.LANES))
-    sums = np.random.default_rng(2).standard_normal((product.LANES, 3))
+    U, V = np.random.default_rng(1).standard_normal((2, len(X), column_loops.LANES))
+    sums = np.random.default_rng(2).standard_normal((column_loops.LANES, 3))
     profiles = np.stack([COLUMNS.values, COLUMNS.values**2])
     out = np.zeros((9, 2, 3))
-    totals = np.empty((2, product.LANES))
-    product.quadratic_forms(COLUMNS.indptr, COLUMNS.row_of, profiles, U, V, sums, 0, 9, totals, out)
+    totals = np.empty((2, column_loops.LANES))
+    column_loops.quadratic_forms(COLUMNS.indptr, COLUMNS.row_of, profiles, U, V, sums, 0, 9, totals, out)
     smaller = np.minimum(X[:, None], X[None])
     expected = [np.einsum("is,ijd,js,sg->dg", U, smaller**p, V, sums) for p in (1, 2)]
     close(out, np.stack(expected, axis=1), rtol=1e-12)
@@ -61,48 +63,48 @@ def test_quadratic_forms():
 
 def test_count_and_gather_rows():
     counts = np.zeros(len(X), np.int64)
-    layout.count_in_rows(X, 0, len(X), counts)
+    column_loops.count_in_rows(X, 0, len(X), counts)
     np.testing.assert_array_equal(counts, (X != 0).sum(axis=1))
     indptr = np.concatenate([[0], np.cumsum(counts)])
     column_of, values = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1])
-    layout.gather_rows(X, indptr, 0, len(X), column_of, values)
+    column_loops.gather_rows(X, indptr, 0, len(X), column_of, values)
     np.testing.assert_array_equal(column_of, np.nonzero(X)[1])
     np.testing.assert_array_equal(values, X[X != 0])
 
 
 def test_scatter_rows():
     back = np.full_like(X, 7)
-    layout.scatter_rows(ROWS.indptr, ROWS.column_of, ROWS.values, 0, len(X), back)
+    column_loops.scatter_rows(ROWS.indptr, ROWS.column_of, ROWS.values, 0, len(X), back)
     np.testing.assert_array_equal(back, X)
 
 
 def test_count_and_gather_columns():
     counts = np.zeros(9, np.int64)
-    layout.count_in_columns(X, 0, 9, counts)
+    column_loops.count_in_columns(X, 0, 9, counts)
     np.testing.assert_array_equal(counts, (X != 0).sum(axis=0))
     starts = np.concatenate([[0], np.cumsum(counts)])
     row_of, values = np.empty(starts[-1], np.uint32), np.empty(starts[-1])
-    layout.gather_columns(X, 0, 9, starts[:-1].copy(), row_of, values)
+    column_loops.gather_columns(X, 0, 9, starts[:-1].copy(), row_of, values)
     np.testing.assert_array_equal(row_of, np.nonzero(X.T)[1])
     np.testing.assert_array_equal(values, X.T[X.T != 0])
 
 
 def test_count_and_transpose():
     counts = np.zeros(9, np.int64)
-    layout.count(ROWS.column_of, counts)
+    column_loops.count(ROWS.column_of, counts)
     np.testing.assert_array_equal(counts, np.bincount(ROWS.column_of, minlength=9))
     starts = np.concatenate([[0], np.cumsum(counts)])
     row_of, values = np.empty(starts[-1], np.uint32), np.empty(starts[-1])
     cursor = starts[:-1].copy()
-    layout.transpose(ROWS.indptr, ROWS.column_of, ROWS.values, 0, 4, cursor, row_of, values)
-    layout.transpose(ROWS.indptr, ROWS.column_of, ROWS.values, 4, 9, cursor, row_of, values)
+    column_loops.transpose(ROWS.indptr, ROWS.column_of, ROWS.values, 0, 4, cursor, row_of, values)
+    column_loops.transpose(ROWS.indptr, ROWS.column_of, ROWS.values, 4, 9, cursor, row_of, values)
     np.testing.assert_array_equal(row_of, np.nonzero(X.T)[1])
     np.testing.assert_array_equal(values, X.T[X.T != 0])
 
 
 def test_add_up():
     out = np.zeros(len(X))
-    layout.add_up(COLUMNS.row_of, COLUMNS.values, out)
+    column_loops.add_up(COLUMNS.row_of, COLUMNS.values, out)
     close(out, X.sum(axis=1), rtol=1e-14)
 
 
@@ -110,7 +112,7 @@ def test_merge_columns():
     first, second = SortedColumns.from_rows(ROWS.block(0, 30)), SortedColumns.from_rows(ROWS.block(30, len(X)))
     indptr = first.indptr + second.indptr
     row_of, values = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1])
-    layout.merge_columns(
+    column_loops.merge_columns(
         first.indptr,
         first.row_of,
         first.values,
@@ -129,7 +131,7 @@ def test_merge_columns():
 def test_intersect(dtype):
     table = np.ascontiguousarray(X[:32].T, dtype)
     out = np.zeros((len(X), 32), dtype)
-    product.intersect(ROWS.indptr, ROWS.column_of, ROWS.values.astype(dtype), table, 0, len(X), out)
+    column_loops.intersect(ROWS.indptr, ROWS.column_of, ROWS.values.astype(dtype), table, 0, len(X), out)
     close(out, K[:, :32], rtol=1e-6 if dtype == np.float32 else 1e-14)
 
 
@@ -138,7 +140,7 @@ def test_blocks_and_look_up():
     stride = 4
     starts = np.concatenate([[0], np.cumsum(-(-COLUMNS.counts // stride))])
     blocks = np.full((starts[-1], 2, 2), np.nan)
-    lookup.fill_blocks(COLUMNS.indptr, COLUMNS.row_of, COLUMNS.values, alpha, stride, starts, 0, 9, blocks)
+    column_loops.fill_blocks(COLUMNS.indptr, COLUMNS.row_of, COLUMNS.values, alpha, stride, starts, 0, 9, blocks)
     for column in range(9):
         inside = slice(COLUMNS.indptr[column], COLUMNS.indptr[column + 1])
         h, a = COLUMNS.values[inside, None], alpha[COLUMNS.row_of[inside]]
@@ -148,7 +150,7 @@ def test_blocks_and_look_up():
     Y = np.vstack([X[:5], X[5:9] * 3, np.random.default_rng(3).random((5, 9))])
     rows = Rows.from_array(Y)
     out = np.zeros((len(Y), 2))
-    lookup.look_up(
+    column_loops.look_up(
         COLUMNS.indptr, COLUMNS.row_of, COLUMNS.values, alpha, stride, starts, blocks, *rows.transpose(), out
     )
     close(out, np.minimum(Y[:, None], X[None]).sum(axis=2) @ alpha, rtol=1e-12)
@@ -169,7 +171,7 @@ SWEPT = (COLUMNS.indptr, COLUMNS.row_of, COLUMNS.values, ALPHA, STARTS, PLACES)
 def test_crowding():
     out = np.empty((9, 3))
     importance = np.arange(1.0, len(X) + 1)
-    quantized.crowding(COLUMNS.indptr, COLUMNS.row_of, COLUMNS.values, importance, TOP, 5, 0, 9, out)
+    table_loops.crowding(COLUMNS.indptr, COLUMNS.row_of, COLUMNS.values, importance, TOP, 5, 0, 9, out)
     for d in (0, 2, 8):
         for c in range(3):
             grid = octave_nodes(5, c + 1)
@@ -180,13 +182,13 @@ def test_crowding():
 
 def test_fill_nodes():
     out = np.zeros_like(TABLE)
-    quantized.fill_nodes(*SWEPT, 0, 9, out)
+    table_loops.fill_nodes(*SWEPT, 0, 9, out)
     close(out, TABLE, rtol=1e-13)
 
 
 def test_weigh_bins():
     out = np.empty((9, 3))
-    quantized.weigh_bins(*SWEPT, 0, 9, out)
+    table_loops.weigh_bins(*SWEPT, 0, 9, out)
     for d, grid in enumerate(GRIDS):
         x = X[:, d]
         in_bin = (x[None] > grid[:-1, None]) & (x[None] <= grid[1:, None])
@@ -197,7 +199,7 @@ def test_weigh_bins():
 
 def test_extreme_errors():
     out = np.empty((9, 2, 3))
-    quantized.extreme_errors(*SWEPT, TABLE, 0, 9, out)
+    table_loops.extreme_errors(*SWEPT, TABLE, 0, 9, out)
     for d in np.flatnonzero(X.any(axis=0)):
         exact = np.minimum(X[:, None, d], X[None, :, d]) @ ALPHA
         error = exact - read_grid(X[:, d], GRIDS[d], TABLES[d], "linear")
@@ -210,8 +212,8 @@ def test_read_block_and_read_one():
     rows = (ROWS.indptr, ROWS.column_of, ROWS.values, per_unit, STARTS, np.diff(STARTS) - 1.0)
     for how, shift, blend in (("linear", 0.0, 1.0), ("nearest", 0.5, 0.0)):
         block, one = np.empty((len(X), 3)), np.empty(len(X))
-        reading.read_block(*rows, TABLE, 5, shift, blend, 0, len(X), np.empty(3), block)
-        reading.read_one(*rows, TABLE[:, 1].copy(), 5, shift, blend, 0, len(X), one)
+        table_loops.read_block(*rows, TABLE, 5, shift, blend, 0, len(X), np.empty(3), block)
+        table_loops.read_one(*rows, TABLE[:, 1].copy(), 5, shift, blend, 0, len(X), one)
         filled = np.flatnonzero(X.any(axis=0))
         expected = sum(read_grid(X[:, d], GRIDS[d], TABLES[d], how) for d in filled)
         close(block, expected, rtol=1e-13)
@@ -222,7 +224,7 @@ def test_subtract_lower():
     table = np.random.default_rng(8).random((9, 6)).astype(np.float32)
     per_bin = np.divide(5, TOP, where=TOP > 0, out=np.zeros(9))
     out = np.empty(len(X))
-    nodes.subtract_lower(ROWS.indptr, ROWS.column_of, ROWS.values, per_bin, table, 0, len(X), out)
+    table_loops.subtract_lower(ROWS.indptr, ROWS.column_of, ROWS.values, per_bin, table, 0, len(X), out)
     below = np.minimum(X * per_bin, 5).astype(int)
     expected = np.where(X > 0, X - table[np.arange(9), below].astype(float), 0).sum(axis=1)
     close(out, expected, rtol=1e-13)
@@ -231,7 +233,7 @@ def test_subtract_lower():
 def test_smooth_nodes():
     noise = np.linspace(0.01, 0.3, len(X))
     out = np.zeros(len(PLACES) + 1)
-    quantized.smooth_nodes(COLUMNS.indptr, COLUMNS.row_of, COLUMNS.values, noise, STARTS, PLACES, 0, 9, out)
+    table_loops.smooth_nodes(COLUMNS.indptr, COLUMNS.row_of, COLUMNS.values, noise, STARTS, PLACES, 0, 9, out)
     for d, grid in enumerate(GRIDS):
         K = np.minimum(X[:, None, d], X[None, :, d]) + np.diag(noise)
         k = np.minimum(X[:, None, d], grid[None])
@@ -253,7 +255,7 @@ def chosen(h, most):
 def test_choose_nodes_locate_and_read_located(most):
     room = np.concatenate([[0], np.cumsum(1 + np.minimum(COLUMNS.counts, most))])
     counts, out = np.zeros(9, np.int64), np.zeros(room[-1])
-    nodes.choose_nodes(COLUMNS.indptr, COLUMNS.values, most, room, 0, 9, counts, out)
+    table_loops.choose_nodes(COLUMNS.indptr, COLUMNS.values, most, room, 0, 9, counts, out)
     grids = [chosen(np.sort(x[x > 0]), most) if x.any() else np.zeros(1) for x in X.T]
     for d, grid in enumerate(grids):
         np.testing.assert_array_equal(out[room[d] : room[d] + counts[d]], grid)
@@ -261,7 +263,7 @@ def test_choose_nodes_locate_and_read_located(most):
     Y = np.vstack([X[:9], X[9:20] * 1.5, np.random.default_rng(3).random((9, 9)) / 5])
     rows = Rows.from_array(Y)
     found, shares, beyond = np.zeros(len(rows.values), np.int64), np.zeros(len(rows.values)), np.zeros(len(Y))
-    nodes.locate(rows.indptr, rows.column_of, rows.values, starts, places, 0, len(Y), found, shares, beyond)
+    table_loops.locate(rows.indptr, rows.column_of, rows.values, starts, places, 0, len(Y), found, shares, beyond)
     close(beyond, np.maximum(Y - [grid[-1] for grid in grids], 0).sum(axis=1), rtol=1e-13)
     for e, (column, value) in enumerate(zip(rows.column_of, rows.values, strict=True)):
         grid = grids[column]
@@ -271,7 +273,7 @@ def test_choose_nodes_locate_and_read_located(most):
         close(shares[e], 0.0 if last else (value - grid[k]) / (grid[k + 1] - grid[k]), 1.0, rtol=1e-13)
     table = np.random.default_rng(4).standard_normal((len(places), 3))
     read = np.zeros((len(Y), 3))
-    nodes.read_located(rows.indptr, found, shares, table, 0, len(Y), np.empty(3), read)
+    table_loops.read_located(rows.indptr, found, shares, table, 0, len(Y), np.empty(3), read)
     expected = np.zeros((len(Y), 3))
     for d, grid in enumerate(grids):
         inside = table[starts[d] : starts[d + 1]]
@@ -285,7 +287,7 @@ def test_expand_direct(dtype, rtol):
     out = np.full((len(X), 4, 9), np.nan, dtype)
     values = X.astype(dtype)
     for first, last in ((0, 30), (30, len(X))):
-        chi2.expand_direct(values, points, 2 * np.sqrt(points), first, last, out)
+        chi2_loops.expand_direct(values, points, 2 * np.sqrt(points), first, last, out)
     k, x = points.astype(np.float64)[None], X[:, None]
     before = np.concatenate([np.ones_like(x), np.cumprod((x - k) / (x + k), axis=1)[:, :-1]], axis=1)
     close(out, before * 2 * np.sqrt(k) * x / (x + k), rtol=rtol)
@@ -296,7 +298,7 @@ def test_chi2_sums():
     weights, f, g = rng.random(9), rng.standard_normal(X.shape), rng.standard_normal((20, 9))
     out = np.full((len(X), 20), np.nan)
     for first, last in ((0, 30), (30, len(X))):
-        chi2.chi2_sums(X, X[50:70], f, g, weights, first, last, out)
+        chi2_loops.chi2_sums(X, X[50:70], f, g, weights, first, last, out)
     columns = [(X[:, [d]], X[50:70, [d]]) for d in range(9)]
     expected = sum(weights[d] * np.outer(f[:, d], g[:, d]) * chi2_kernel(a, b) for d, (a, b) in enumerate(columns))
     close(out, expected, rtol=1e-13)

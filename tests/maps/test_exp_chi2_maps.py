@@ -7,21 +7,19 @@ from scipy import sparse
 from scipy.stats import multivariate_normal
 from sklearn.metrics.pairwise import additive_chi2_kernel
 
-from histogp.maps import exp_chi2
-from histogp.maps.additive import Direct, Root, sampled
-from histogp.maps.exp_chi2 import (
+from histogp._core.data import Rows
+from histogp._core.maps import pair_distances, random_waves
+from histogp._core.maps.additive import Direct, Root, expand, sampled
+from histogp._core.maps.pair_distances import (
     NOISES,
     WIDTHS,
-    RandomWaves,
     chi2_distances,
     exp_chi2_matrix,
     inverse_median,
     most_likely,
 )
-from histogp.maps.expand import expand
-from histogp.maps.fourier import waves
-from histogp.maps.points import direct_map
-from histogp.storage import Rows
+from histogp._core.maps.points import direct_map
+from histogp._core.maps.random_waves import RandomWaves, waves
 
 D = 5
 X = np.vstack([histograms(40, D), np.zeros((1, D))])
@@ -104,7 +102,7 @@ def test_blocks_and_threads_do_not_matter(n_outputs, made, monkeypatch):
     drawn = draw(n_outputs)
     expected = drawn.transform(X)
     for block in (1, 100, 3 * D * 7):
-        monkeypatch.setattr(exp_chi2, "BLOCK", block)
+        monkeypatch.setattr(random_waves, "BLOCK", block)
         for n_threads in (1, 2, 5):
             close(drawn.transform(made(X), n_threads), expected, rtol=1e-13)
     assert drawn.transform(made(X[:0])).shape == (0, n_outputs)
@@ -143,7 +141,7 @@ def test_one_over_the_median(made):
 
 @by_container
 def test_the_median_of_rows_that_are_many(made, monkeypatch):
-    monkeypatch.setattr(exp_chi2, "SAMPLED_ROWS", 10)
+    monkeypatch.setattr(pair_distances, "SAMPLED_ROWS", 10)
     some = X[np.sort(np.random.default_rng(0).choice(len(X), 10, replace=False))]
     expected = 1 / np.median(distances(some, some)[np.triu_indices(len(some), 1)])
     assert inverse_median(made(X)) == pytest.approx(expected, rel=1e-12)
@@ -199,7 +197,7 @@ def test_the_most_likely_width_of_rows_that_are_many(made, monkeypatch):
     targets = np.sin(9 * X[:, :1])
     some = np.sort(np.random.default_rng(0).choice(len(X), 14, replace=False))
     expected = most_likely(X[some], targets[some])
-    monkeypatch.setattr(exp_chi2, "SAMPLED_ROWS", 14)
+    monkeypatch.setattr(pair_distances, "SAMPLED_ROWS", 14)
     assert most_likely(made(X), targets) == expected
 
 

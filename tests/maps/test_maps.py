@@ -8,10 +8,11 @@ from oracles import chi2_kernel, close, histograms
 from scipy import sparse
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 
-from histogp.maps import expand as expansion
-from histogp.maps.additive import SIGNATURES, Chebyshev, Direct, Root, sampled
-from histogp.maps.expand import chi2_matrix, expand
-from histogp.maps.points import (
+from histogp._core.data import Rows
+from histogp._core.maps import pair_distances
+from histogp._core.maps.additive import SIGNATURES, Chebyshev, Direct, Root, expand, sampled
+from histogp._core.maps.pair_distances import chi2_matrix
+from histogp._core.maps.points import (
     MOST_TERMS,
     Distribution,
     best_interval,
@@ -21,7 +22,6 @@ from histogp.maps.points import (
     refined_points,
     relative_error,
 )
-from histogp.storage import Rows
 
 X = np.vstack([histograms(60, 5), np.zeros((1, 5))])
 X[:, 3] = 0
@@ -93,7 +93,7 @@ def test_points_are_exact():
 def test_the_kernel_in_slices_and_threads(monkeypatch):
     weights = np.arange(5.0)
     expected = chi2_kernel(X * weights, X[:9] * weights)
-    monkeypatch.setattr(expansion, "PAIRS", 100)
+    monkeypatch.setattr(pair_distances, "PAIRS", 100)
     for n_threads in (1, 2, 5):
         close(chi2_matrix(X, X[:9], weights=weights, n_threads=n_threads), expected, rtol=1e-14)
 
@@ -261,7 +261,7 @@ def test_entries_that_are_zero_unsorted_or_in_parts(additive):
 @by_map
 def test_threads_and_blocks_do_not_matter(additive, monkeypatch):
     expected = expand(additive, X)
-    monkeypatch.setattr(expansion, "BLOCK", 17)
+    monkeypatch.setattr("histogp._core.maps.additive.BLOCK", 17)
     for n_threads in (1, 2, 5):
         np.testing.assert_allclose(expand(additive, X, n_threads), expected, rtol=1e-13, atol=1e-16)
         np.testing.assert_allclose(
@@ -322,7 +322,7 @@ def test_huge_beside_tiny_values(dtype):
 def test_many_values_are_thinned(monkeypatch):
     A = np.random.default_rng(0).random((4000, 3))
     expected = direct_map(Rows.from_array(A), 3, 1e-3)
-    monkeypatch.setattr("histogp.maps.points.MOST_VALUES", 3000)
+    monkeypatch.setattr("histogp._core.maps.points.MOST_VALUES", 3000)
     close(error(direct_map(Rows.from_array(A), 3, 1e-3), A[:300]), error(expected, A[:300]), 1e-3, rtol=1)
 
 

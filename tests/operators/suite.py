@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import Log, close, dense, heights, kernel_matrix, matrices, octave_nodes, read_grid
 
-from histogp.kernels import Exponential, HistogramIntersection, Power, resolve
-from histogp.operators.base import Grid
-from histogp.storage import Rows
+from histogp._core.data import Rows
+from histogp._core.layouts import Grid
+from histogp.kernels import Exponential, HistogramIntersection, Power
+from histogp.kernels._base import resolve
 
 KERNELS = [
     HistogramIntersection(),

@@ -9,12 +9,13 @@ from chi2_features import features, some_points
 from oracles import close, histograms
 from scipy import sparse
 
-from histogp.kernels import Chi2, HistogramIntersection, resolve
-from histogp.operators import low_rank
-from histogp.operators.base import Grid
-from histogp.operators.build import build_operator
-from histogp.operators.low_rank import LowRankOperator
-from histogp.storage import Rows
+from histogp._core.data import Rows
+from histogp._core.layouts import Grid
+from histogp._core.operators import feature_kernels
+from histogp._core.operators.build import build_operator
+from histogp._core.operators.feature_kernels import LowRankOperator
+from histogp.kernels import Chi2, HistogramIntersection
+from histogp.kernels._base import resolve
 
 N, D, T = 40, 6, 3
 X = histograms(N, D)
@@ -30,9 +31,9 @@ U, V = np.random.default_rng(0).standard_normal((2, N, 3))
 @pytest.fixture(params=["dense", "sparse", "in small blocks", "sparse in small blocks"])
 def way(request, monkeypatch):
     if "sparse" in request.param:
-        monkeypatch.setattr(low_rank, "MOST_DENSE", 4)
+        monkeypatch.setattr(feature_kernels, "MOST_DENSE", 4)
     if "blocks" in request.param:
-        monkeypatch.setattr(low_rank, "BLOCK", 50)
+        monkeypatch.setattr(feature_kernels, "BLOCK", 50)
     return request.param
 
 
@@ -78,12 +79,12 @@ def test_every_product_is_one_of_dense_features(way, weights, n_threads):
 
 def test_features_are_sparse_if_they_are_many(monkeypatch):
     assert not any(sparse.issparse(block) for _, block in make().features(ROWS))
-    monkeypatch.setattr(low_rank, "MOST_DENSE", T * D - 1)
+    monkeypatch.setattr(feature_kernels, "MOST_DENSE", T * D - 1)
     assert all(sparse.issparse(block) for _, block in make(WEIGHTS["weights"]).features(ROWS))
 
 
 def test_blocks_of_features_and_kernel_values_are_small(monkeypatch):
-    monkeypatch.setattr(low_rank, "BLOCK", 90)
+    monkeypatch.setattr(feature_kernels, "BLOCK", 90)
     assert max(block.size for _, block in make().features(ROWS)) <= 90
     assert max(block.size for _, block in make().cross(ROWS)) <= 90
 

@@ -9,15 +9,16 @@ from oracles import close, histograms
 from scipy import sparse
 from sklearn.metrics.pairwise import chi2_kernel
 
-from histogp.kernels import Chi2, ExpChi2, HistogramIntersection, resolve
-from histogp.maps.additive import Direct
-from histogp.maps.exp_chi2 import RandomWaves
-from histogp.operators import low_rank
-from histogp.operators.base import Grid
-from histogp.operators.build import build_operator
-from histogp.operators.low_rank import LowRankOperator
-from histogp.solvers.primal import PrimalFactor
-from histogp.storage import Rows
+from histogp._core.data import Rows
+from histogp._core.layouts import Grid
+from histogp._core.maps.additive import Direct
+from histogp._core.maps.random_waves import RandomWaves
+from histogp._core.operators import feature_kernels
+from histogp._core.operators.build import build_operator
+from histogp._core.operators.feature_kernels import LowRankOperator
+from histogp._core.solvers.factors import PrimalFactor
+from histogp.kernels import Chi2, ExpChi2, HistogramIntersection
+from histogp.kernels._base import resolve
 
 N, D, T, M, BETA = 40, 6, 3, 14, 2.5
 X = histograms(N, D)
@@ -49,9 +50,9 @@ def make(weights=None, X=X, n_threads=1):
 @pytest.fixture(params=["dense", "sparse", "in small blocks", "sparse in small blocks"])
 def way(request, monkeypatch):
     if "sparse" in request.param:
-        monkeypatch.setattr(low_rank, "MOST_DENSE", 4)
+        monkeypatch.setattr(feature_kernels, "MOST_DENSE", 4)
     if "blocks" in request.param:
-        monkeypatch.setattr(low_rank, "BLOCK", 50)
+        monkeypatch.setattr(feature_kernels, "BLOCK", 50)
     return request.param
 
 
@@ -113,7 +114,7 @@ def test_with_many_waves_and_terms_it_is_the_kernel_itself():
 
 
 def test_blocks_of_features_and_kernel_values_are_small(monkeypatch):
-    monkeypatch.setattr(low_rank, "BLOCK", 90)
+    monkeypatch.setattr(feature_kernels, "BLOCK", 90)
     operator = make()
     for rows in (ROWS, operator.training_rows()):
         assert max(block.size for _, block in operator.features(rows)) <= 90
@@ -300,7 +301,7 @@ def test_another_map_shares_nothing(made):
 
 def test_too_many_features_are_not_kept(made, monkeypatch):
     expected = make(2.0).matmat(V)
-    monkeypatch.setattr(low_rank, "MOST_KEPT", 8 * N * M - 1)
+    monkeypatch.setattr(feature_kernels, "MOST_KEPT", 8 * N * M - 1)
     made.clear()
     operator = make(2.0)
     for _ in range(2):
@@ -374,7 +375,7 @@ def test_sparse_rows_and_single_precision_are_the_same_rows():
 def test_few_values_are_expanded_as_sparse_ones():
     few = np.zeros((60, D))
     few[::7, 2] = 0.4
-    assert np.count_nonzero(few) < low_rank.SPARSE * few.size
+    assert np.count_nonzero(few) < feature_kernels.SPARSE * few.size
     Z = features(few)
     close(make(X=few).matrix(), Z @ Z.T)
     close(make(X=few).cross_matrix(ROWS, ROWS), features(Y) @ features(Y).T)

@@ -5,9 +5,10 @@ import pytest
 from oracles import close, histograms, kernel_matrix
 from scipy import sparse
 
-from histogp.kernels import HistogramIntersection, Transform, resolve
-from histogp.operators.build import build_operator
-from histogp.storage import Rows
+from histogp._core.data import Rows
+from histogp._core.operators.build import build_operator
+from histogp.kernels import HistogramIntersection, Transform
+from histogp.kernels._base import resolve
 from operators.suite import OperatorSuite
 
 

@@ -5,17 +5,17 @@ import pytest
 from oracles import Log, histograms, kernel_matrix
 from scipy.stats import multivariate_normal
 
-from histogp.hyperparameters import free_hyperparameters
-from histogp.kernels import Exponential, HistogramIntersection, Power, resolve
-from histogp.operators.build import build_operator
-from histogp.posterior.likelihood import bounded_likelihood, estimated_likelihood, exact_likelihood
-from histogp.posterior.objectives import Data, quadrature_of
-from histogp.solvers.noise import Noise
-from histogp.solvers.options import SolverOptions
-from histogp.solvers.rank import make_preconditioner
-from histogp.solvers.subspace import leading_subspace
-from histogp.solvers.system import solve
-from histogp.storage import Rows
+from histogp._core.data import Rows
+from histogp._core.likelihood import bounded_likelihood, estimated_likelihood, exact_likelihood
+from histogp._core.operators.build import build_operator
+from histogp._core.search.objectives import Data, quadrature_of
+from histogp._core.solvers.preconditioner import make_preconditioner
+from histogp._core.solvers.problem import Noise, SolverOptions
+from histogp._core.solvers.subspace import leading_subspace
+from histogp._core.solvers.system import solve
+from histogp.kernels import Exponential, HistogramIntersection, Power
+from histogp.kernels._base import resolve
+from histogp.kernels._hyperparameters import free_hyperparameters
 
 N, D = 120, 6
 X = histograms(N, D)

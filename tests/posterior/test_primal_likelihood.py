@@ -6,15 +6,16 @@ from chi2_features import features, some_points
 from oracles import histograms
 from scipy.stats import multivariate_normal
 
-from histogp.hyperparameters import free_hyperparameters
-from histogp.kernels import Chi2, ExpChi2, resolve
-from histogp.operators import low_rank
-from histogp.operators.build import build_operator
-from histogp.posterior.likelihood import exact_likelihood
-from histogp.posterior.objectives import Data
-from histogp.posterior.primal import Primal, _total
-from histogp.solvers.noise import Noise
-from histogp.storage import Rows
+from histogp._core.data import Rows
+from histogp._core.likelihood import exact_likelihood
+from histogp._core.operators import feature_kernels
+from histogp._core.operators.build import build_operator
+from histogp._core.search.feature_objective import Primal, _total
+from histogp._core.search.objectives import Data
+from histogp._core.solvers.problem import Noise
+from histogp.kernels import Chi2, ExpChi2
+from histogp.kernels._base import resolve
+from histogp.kernels._hyperparameters import free_hyperparameters
 
 N, D, T = 90, 6, 3
 X = histograms(N, D)
@@ -56,7 +57,7 @@ def close_to(found, expected, rtol=1e-9):
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("weights", WEIGHTS)
 def test_value_and_derivatives_are_those_of_dense_factors(weights, noise, factor, block, monkeypatch):
-    monkeypatch.setattr(low_rank, "BLOCK", block)
+    monkeypatch.setattr(feature_kernels, "BLOCK", block)
     objective = Primal(Data(operator_of(np.ones(D)), NOISES[noise], Y))
     expected = exact_likelihood(operator_of(WEIGHTS[weights]), NOISES[noise].scaled(factor), Y, derivatives=True)
     close_to(objective.at(WEIGHTS[weights], factor), expected)

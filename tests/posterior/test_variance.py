@@ -12,13 +12,13 @@ from oracles import Log, close, heights, histograms, kernel_matrix, matrices
 from scipy.stats import spearmanr
 from sklearn.datasets import load_digits
 
-from histogp.kernels import Exponential, HistogramIntersection, Power, resolve
-from histogp.operators.build import build_operator
-from histogp.posterior.shortfall import collecting
-from histogp.posterior.variance import METHODS, VarianceOptions, Variances
-from histogp.solvers.noise import Noise
-from histogp.solvers.options import SolverOptions
-from histogp.storage import Rows
+from histogp._core.data import Rows
+from histogp._core.operators.build import build_operator
+from histogp._core.solvers.problem import Noise, SolverOptions
+from histogp._core.variance.methods import METHODS, VarianceOptions, Variances
+from histogp._core.variance.shortfall import collecting
+from histogp.kernels import Exponential, HistogramIntersection, Power
+from histogp.kernels._base import resolve
 
 KERNELS = {
     "identity": HistogramIntersection(),

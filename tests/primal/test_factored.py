@@ -5,11 +5,8 @@ import pytest
 from oracles import close
 from sklearn import linear_model
 
-from histogp.primal.factored import RANGE, FactoredRidge
-from histogp.primal.left_out import LeftOut
-from histogp.primal.quadratic import Quadratic
-from histogp.primal.ridge import Ridge
-from histogp.primal.statistics import StreamingStatistics
+from histogp._core.least_squares.ridge import RANGE, FactoredRidge, LeftOut, Ridge
+from histogp._core.least_squares.statistics import Quadratic, StreamingStatistics
 
 RNG = np.random.default_rng(0)
 Z = RNG.standard_normal((60, 8)) @ RNG.standard_normal((8, 8)) + 3 * RNG.standard_normal(8)

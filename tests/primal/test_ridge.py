@@ -8,10 +8,8 @@ from scipy.stats import multivariate_normal
 from sklearn import linear_model
 from sklearn.decomposition import PCA
 
-from histogp.primal.left_out import LeftOut
-from histogp.primal.quadratic import Quadratic
-from histogp.primal.ridge import Components, Ridge
-from histogp.primal.statistics import StreamingStatistics
+from histogp._core.least_squares.ridge import Components, LeftOut, Ridge
+from histogp._core.least_squares.statistics import Quadratic, StreamingStatistics
 
 RNG = np.random.default_rng(0)
 Z = RNG.standard_normal((50, 8)) @ RNG.standard_normal((8, 8)) + 3 * RNG.standard_normal(8)

@@ -9,10 +9,9 @@ from scipy import optimize
 from scipy.linalg import null_space
 from scipy.stats import multivariate_normal
 
-from histogp.primal import scales
-from histogp.primal.quadratic import Quadratic
-from histogp.primal.scales import likely_scales
-from histogp.primal.statistics import StreamingStatistics
+from histogp._core.least_squares import block_scales
+from histogp._core.least_squares.block_scales import likely_scales
+from histogp._core.least_squares.statistics import Quadratic, StreamingStatistics
 
 RNG = np.random.default_rng(0)
 BLOCKS = np.array([0, 1, 0, 2, 2, 1, 2, 2])
@@ -46,7 +45,7 @@ def objective(given, blocks, intercept, monkeypatch):
         seen.append((function, start))
         return optimize.minimize(function, start, **options)
 
-    monkeypatch.setattr(scales, "optimize", SimpleNamespace(minimize=minimize))
+    monkeypatch.setattr(block_scales, "optimize", SimpleNamespace(minimize=minimize))
     likely_scales(given, blocks, intercept=intercept)
     return seen[0]
 

@@ -7,10 +7,10 @@ import pytest
 from oracles import close
 from scipy import sparse
 
-from histogp import container
+from histogp._core.least_squares import statistics
+from histogp._core.least_squares.statistics import DENSE, StreamingStatistics, Sums, blocks
 from histogp.exceptions import ModelFileError
-from histogp.primal import statistics
-from histogp.primal.statistics import DENSE, StreamingStatistics, Sums, blocks
+from histogp.io import container
 
 RNG = np.random.default_rng(0)
 Z = RNG.standard_normal((40, 30)) * (RNG.random((40, 30)) < 0.5)

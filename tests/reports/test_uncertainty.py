@@ -8,9 +8,9 @@ from sklearn.metrics import roc_auc_score
 
 import histogp
 from histogp import HistogramGPClassifier, HistogramGPRegressor
-from histogp.reports import uncertainty
+from histogp.reports import calibration
+from histogp.reports.calibration import coverage, reliability, shuffled, some_rows
 from histogp.reports.report import report
-from histogp.reports.uncertainty import coverage, reliability, shuffled, some_rows
 
 X, TEST = histograms(120, 6), histograms(60, 6, seed=5)
 Y, Y_TEST = (np.array(["a", "b", "c"])[np.argmax(some[:, 1:4], axis=1)] for some in (X, TEST))
@@ -44,7 +44,7 @@ def test_coverage_counts_within_deviations():
     assert coverage(np.array([0.5, 1.5, 2.5, 0]), np.ones(4)) == {1: 0.5, 2: 0.75}
     errors = np.abs(np.random.default_rng(0).normal(size=100_000))
     for k, share in coverage(errors, np.ones(100_000)).items():
-        assert share == pytest.approx(uncertainty.WITHIN[k], abs=0.01)
+        assert share == pytest.approx(calibration.WITHIN[k], abs=0.01)
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
@@ -62,7 +62,7 @@ def test_shuffled_rows_have_their_values_in_other_bins(make):
 def test_rows_for_a_chart_are_spread_over_the_file():
     np.testing.assert_array_equal(some_rows(7), np.arange(7))
     chosen = some_rows(1_000_000)
-    assert len(chosen) == uncertainty.MOST_ROWS
+    assert len(chosen) == calibration.MOST_ROWS
     assert (chosen[0], chosen[-1]) == (0, 999_999)
 
 

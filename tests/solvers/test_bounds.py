@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import histograms, kernel_matrix, matrices
 
-from histogp.kernels import HistogramIntersection, Power, resolve
-from histogp.operators.build import build_operator
-from histogp.solvers.bounds import determinant_bounds, fischer_bound, papers_bound
-from histogp.solvers.noise import Noise
-from histogp.solvers.subspace import leading_subspace
+from histogp._core.operators.build import build_operator
+from histogp._core.solvers.problem import Noise
+from histogp._core.solvers.subspace import determinant_bounds, fischer_bound, leading_subspace, papers_bound
+from histogp.kernels import HistogramIntersection, Power
+from histogp.kernels._base import resolve
 
 SPECTRA = st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=12)
 

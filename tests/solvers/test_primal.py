@@ -5,16 +5,15 @@ import pytest
 from chi2_features import features, some_points
 from oracles import close, histograms
 
-from histogp.kernels import Chi2, resolve
-from histogp.operators import low_rank
-from histogp.operators.build import build_operator
-from histogp.primal.triangle import inverse_of
-from histogp.solvers import primal
-from histogp.solvers.noise import Noise
-from histogp.solvers.options import SolverOptions
-from histogp.solvers.primal import PrimalFactor, is_primal
-from histogp.solvers.system import System
-from histogp.storage import Rows
+from histogp._core.data import Rows
+from histogp._core.operators import feature_kernels
+from histogp._core.operators.build import build_operator
+from histogp._core.solvers import factors
+from histogp._core.solvers.factors import PrimalFactor, inverse_of, is_primal
+from histogp._core.solvers.problem import Noise, SolverOptions
+from histogp._core.solvers.system import System
+from histogp.kernels import Chi2
+from histogp.kernels._base import resolve
 
 N, D, T = 70, 5, 3
 X, Y = histograms(N, D), histograms(12, D, seed=2) * 2
@@ -36,7 +35,7 @@ def weights(request):
 @pytest.fixture(params=["at once", "in blocks"], autouse=True)
 def block(request, monkeypatch):
     if request.param == "in blocks":
-        monkeypatch.setattr(low_rank, "BLOCK", 60)
+        monkeypatch.setattr(feature_kernels, "BLOCK", 60)
 
 
 def operator(weights, X=X):
@@ -75,7 +74,7 @@ def test_more_rows_are_added_to_the_factor(weights):
 
 
 def test_statistics_of_targets_go_along(weights):
-    found = primal.weighted_gram(operator(weights), Rows.from_array(X), NOISE, B)
+    found = factors.weighted_gram(operator(weights), Rows.from_array(X), NOISE, B)
     Z = features(X, POINTS, weights)
     close(found.cross, Z.T @ (B / NOISE[:, None]))
     close(found.target_gram, B.T @ (B / NOISE[:, None]))
@@ -116,7 +115,7 @@ def test_features_are_taken_only_if_they_are_no_more_than_rows(monkeypatch):
     assert not system.primal
     rows = Rows.from_array(X[rank - 1 : rank])
     assert system.updated(few.extend(rows), rows, Noise(NOISE[:rank])) is None
-    monkeypatch.setattr(primal, "MOST_RANK", rank - 1)
+    monkeypatch.setattr(factors, "MOST_RANK", rank - 1)
     assert not is_primal(enough)
 
 

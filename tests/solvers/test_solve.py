@@ -8,14 +8,19 @@ import pytest
 from oracles import histograms, kernel_matrix
 from threadpoolctl import threadpool_info
 
-from histogp.kernels import HistogramIntersection, resolve
-from histogp.operators.build import build_operator
-from histogp.solvers import cg, cholesky
-from histogp.solvers.noise import Noise
-from histogp.solvers.options import SolverOptions
-from histogp.solvers.preconditioner import PivotedCholesky, Preconditioner
-from histogp.solvers.rank import CostModel, grow_to_best_rank, make_preconditioner
-from histogp.solvers.system import solve
+from histogp._core.operators.build import build_operator
+from histogp._core.solvers import factors, iterative
+from histogp._core.solvers.preconditioner import (
+    CostModel,
+    PivotedCholesky,
+    Preconditioner,
+    grow_to_best_rank,
+    make_preconditioner,
+)
+from histogp._core.solvers.problem import Noise, SolverOptions
+from histogp._core.solvers.system import solve
+from histogp.kernels import HistogramIntersection
+from histogp.kernels._base import resolve
 
 N, D = 300, 12
 X = histograms(N, D)
@@ -93,8 +98,8 @@ def test_many_right_hand_sides_finish_one_by_one():
 def test_a_good_start_saves_iterations():
     exact = dense_solution(NOISES["scalar"])
     options = dict(tol=1e-6, max_iter=1000)
-    cold = cg.solve_cg(OPERATOR, NOISES["scalar"], B, **options)
-    warm = cg.solve_cg(OPERATOR, NOISES["scalar"], B, start=exact * (1 + 1e-5), **options)
+    cold = iterative.solve_cg(OPERATOR, NOISES["scalar"], B, **options)
+    warm = iterative.solve_cg(OPERATOR, NOISES["scalar"], B, start=exact * (1 + 1e-5), **options)
     assert warm.converged
     assert warm.n_iterations < cold.n_iterations / 2
 
@@ -122,7 +127,7 @@ def test_a_callback_sees_every_iteration_and_can_stop():
         seen.append((iteration, residuals.max(), present()))
         return iteration == 4
 
-    solution = cg.solve_cg(OPERATOR, NOISES["scalar"], B, tol=1e-8, max_iter=100, callback=stop_at_four)
+    solution = iterative.solve_cg(OPERATOR, NOISES["scalar"], B, tol=1e-8, max_iter=100, callback=stop_at_four)
     assert [iteration for iteration, _, _ in seen] == [1, 2, 3, 4]
     assert solution.stopped_by_callback
     np.testing.assert_allclose(seen[-1][2], solution.values)
@@ -214,10 +219,10 @@ def test_the_rank_grows_with_difficulty():
 
 
 def test_small_problems_are_factorised_and_large_ones_never(monkeypatch):
-    assert cholesky.is_small(2000, 1)
-    assert not cholesky.is_small(2001, 1)
-    assert not cholesky.is_small(2000, 10)
-    monkeypatch.setattr(cholesky, "SMALL_N", N - 1)
+    assert factors.is_small(2000, 1)
+    assert not factors.is_small(2001, 1)
+    assert not factors.is_small(2000, 10)
+    monkeypatch.setattr(factors, "SMALL_N", N - 1)
     assert solve(OPERATOR, NOISES["scalar"], B, SolverOptions(), rng()).n_iterations > 1
 
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from oracles import histograms, kernel_matrix
 
-from histogp.kernels import HistogramIntersection, resolve
-from histogp.operators.build import build_operator
-from histogp.solvers import cholesky
-from histogp.solvers.cholesky import Factor
-from histogp.solvers.noise import Noise
-from histogp.solvers.options import SolverOptions
-from histogp.solvers.system import System
-from histogp.storage import Rows
+from histogp._core.data import Rows
+from histogp._core.operators.build import build_operator
+from histogp._core.solvers import factors
+from histogp._core.solvers.factors import Factor
+from histogp._core.solvers.problem import Noise, SolverOptions
+from histogp._core.solvers.system import System
+from histogp.kernels import HistogramIntersection
+from histogp.kernels._base import resolve
 
 N, D = 260, 10
 X = histograms(N, D)
@@ -66,7 +66,7 @@ def test_the_system_that_was_there_stays_as_it_was():
 
 
 def test_panels_of_a_factor_are_shared_and_joined_when_there_are_many(monkeypatch):
-    monkeypatch.setattr(cholesky, "MOST_PANELS", 4)
+    monkeypatch.setattr(factors, "MOST_PANELS", 4)
     factor = Factor.of(K[:50, :50], NOISE[:50])
     seen = []
     for n in range(50, 60):
@@ -120,7 +120,7 @@ def test_a_preconditioner_does_not_serve_many_times_more_rows():
 
 
 def test_the_solver_changes_where_a_dense_factor_no_longer_pays(monkeypatch):
-    monkeypatch.setattr(cholesky, "SMALL_N", 120)
+    monkeypatch.setattr(factors, "SMALL_N", 120)
     options = SolverOptions("auto", 1e-10)
     before = grown((100,), options)
     assert before.factors

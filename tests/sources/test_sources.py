@@ -17,7 +17,8 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from histogp.exceptions import DataError
-from histogp.sources import csv_file, files, parquet
+from histogp.sources import csv_file, parquet
+from histogp.sources import source as source_file
 from histogp.sources.open import open_source
 
 X = np.array([[0, 1.5, 0, 3e-7], [2, 0, 0, 0.1], [0, 0, 7, 1 / 3], [1, 1, 1, 1], [0, 0, 0, 0.25]])
@@ -316,7 +317,7 @@ class TestCsv:
         consumed = itertools.count()
         source = open_source(path, label="y")
         monkeypatch.setattr(
-            csv_file, "text_lines", lambda path: (line for line in files.text_lines(path) if next(consumed) >= 0)
+            csv_file, "text_lines", lambda path: (line for line in source_file.text_lines(path) if next(consumed) >= 0)
         )
         chunks = source.chunks(10)
         for n_chunks in (1, 2, 3):

@@ -10,9 +10,9 @@ from scipy import sparse
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples
 
+from histogp._core.data import Array
 from histogp.active.pool import numbers_of
 from histogp.active.query import known_strategy, query, whole_number
-from histogp.storage import Array
 
 
 class ActiveLearner:

@@ -10,11 +10,11 @@ from scipy import sparse
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from histogp.estimators.base import HistogramGP
-from histogp.estimators.state import snapshot
-from histogp.posterior.fit import FEW_ROWS
-from histogp.posterior.variance import METHODS, VarianceMethod
-from histogp.storage import Array, Rows
+from histogp._core.data import Array, Rows
+from histogp._core.posterior import FEW_ROWS
+from histogp._core.variance.methods import METHODS, VarianceMethod
+from histogp._estimator import snapshot
+from histogp.gp._model import HistogramGP
 
 BLOCK = 8192
 # Candidates whose means are read from the table of quantised prediction, which is then made in no time.

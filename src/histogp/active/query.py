@@ -5,9 +5,9 @@ from __future__ import annotations
 from numbers import Integral
 from typing import Any
 
+from histogp._estimator import warning_once
 from histogp.active.pool import Pool
 from histogp.active.strategies import STRATEGIES, choose
-from histogp.estimators.state import warning_once
 
 
 @warning_once()

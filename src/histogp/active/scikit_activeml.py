@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from histogp._estimator import warning_once
 from histogp.active.pool import Pool
 from histogp.active.query import known_strategy
 from histogp.active.strategies import STRATEGIES, choose, one_after_the_other
-from histogp.estimators.classifier import HistogramGPClassifier
-from histogp.estimators.state import warning_once
+from histogp.gp.classifier import HistogramGPClassifier
 
 try:
     from skactiveml.base import SingleAnnotatorPoolQueryStrategy

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import is_classifier
 
+from histogp._core.conditioning import Covariances, Observed, Quality, choose_batch, expected_change
+from histogp._core.data import Array
 from histogp.active.pool import Pool
-from histogp.posterior.batches import Observed, Quality, choose_batch
-from histogp.posterior.change import Covariances, expected_change
-from histogp.storage import Array
 
 # Rows of the pool for which the expected change of the predictions is measured.
 REFERENCE = 200

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from histogp.atomic import replaceable
+from histogp.cli.arguments import add_command as new_command
+from histogp.cli.arguments import add_data, read_data
 from histogp.cli.console import progress, say
-from histogp.cli.data import add_command as new_command
-from histogp.cli.data import add_data, read_data
 from histogp.cli.evaluate import write_page
 from histogp.cli.labels import REAL_LABELS
 from histogp.exceptions import DataError
+from histogp.io.atomic import replaceable
 from histogp.reports.comparison import KERNELS, advice, compare, section, table
 from histogp.reports.page import render
 

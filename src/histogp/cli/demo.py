@@ -11,12 +11,12 @@ from typing import Any
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from histogp.atomic import replaceable
+from histogp.cli.arguments import add_command as new_command
 from histogp.cli.console import progress, say
-from histogp.cli.data import add_command as new_command
 from histogp.cli.evaluate import write_page
 from histogp.datasets import make_bags_of_words
-from histogp.estimators.classifier import HistogramGPClassifier
+from histogp.gp.classifier import HistogramGPClassifier
+from histogp.io.atomic import replaceable
 from histogp.reports.comparison import compare, section
 from histogp.reports.curves import Point, learning_curve
 from histogp.reports.report import report

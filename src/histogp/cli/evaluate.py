@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
 
-from histogp.atomic import replaceable, replacing
+from histogp.cli.arguments import add_command as new_command
+from histogp.cli.arguments import add_data, n_outputs, needs_process, read_data
 from histogp.cli.console import progress, say
-from histogp.cli.data import add_command as new_command
-from histogp.cli.data import add_data, n_outputs, needs_process, read_data
 from histogp.cli.predict import add_prediction, load_model
 from histogp.exceptions import DataError
+from histogp.io.atomic import replaceable, replacing
 from histogp.reports.evaluation import evaluate
 from histogp.reports.report import report
 

@@ -11,19 +11,20 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
 
-from histogp.atomic import replaceable
+from histogp._core.variance.calibrated import FEWEST
+from histogp._core.variance.methods import TABLES
 from histogp.cli import stream
+from histogp.cli.arguments import add_command as new_command
+from histogp.cli.arguments import add_data, read_data, read_rows
 from histogp.cli.console import Iterations, likelihood, progress, say
-from histogp.cli.data import add_command as new_command
-from histogp.cli.data import add_data, read_data, read_rows
 from histogp.cli.labels import REAL_LABELS
-from histogp.estimators.classifier import HistogramGPClassifier
-from histogp.estimators.one_class import HistogramGPOneClass
-from histogp.estimators.regressor import HistogramGPRegressor
 from histogp.exceptions import DataError
-from histogp.kernels import SHORT_NAMES, ExpChi2, as_kernel
-from histogp.posterior.calibrated import FEWEST
-from histogp.posterior.variance import TABLES
+from histogp.gp.classifier import HistogramGPClassifier
+from histogp.gp.one_class import HistogramGPOneClass
+from histogp.gp.regressor import HistogramGPRegressor
+from histogp.io.atomic import replaceable
+from histogp.kernels import ExpChi2
+from histogp.kernels._names import SHORT_NAMES, as_kernel
 
 EXAMPLES = """
 histogp fit train.csv --label species -o model.histogp

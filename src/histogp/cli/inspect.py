@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
 
-from histogp import container
+from histogp._core.variance.methods import METHODS
+from histogp._load import load
+from histogp.cli.arguments import add_command as new_command
+from histogp.cli.arguments import is_streaming
 from histogp.cli.console import likelihood, say
-from histogp.cli.data import add_command as new_command
-from histogp.cli.data import is_streaming
-from histogp.estimators.load import load
-from histogp.posterior.variance import METHODS
+from histogp.io import container
 
 EXAMPLES = """
 histogp inspect model.histogp

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from histogp._core.data import Array
 from histogp.exceptions import DataError
-from histogp.sources.files import ending, readable, text_lines
 from histogp.sources.numpy_files import load_npy, one_column, opened_npz
-from histogp.sources.parquet_file import decoding, open_parquet, plain_labels
+from histogp.sources.parquet import decoding, open_parquet, plain_labels
+from histogp.sources.source import ending, readable, text_lines
 from histogp.sources.wanted import listed
-from histogp.storage import Array
 
 TEXT = (".csv", ".txt")
 # Floats beyond that do not hold every integer.

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
 
-from histogp.cli.data import add_command as new_command
-from histogp.cli.data import add_data, needs_process
+from histogp._core.data import Array
+from histogp._core.variance.methods import ESTIMATES, METHODS
+from histogp.cli.arguments import add_command as new_command
+from histogp.cli.arguments import add_data, needs_process
 from histogp.cli.predict import Part, add_output, add_prediction, load_model, write_parts
 from histogp.exceptions import DataError
-from histogp.posterior.variance import ESTIMATES, METHODS
-from histogp.storage import Array
 
 EXAMPLES = """
 histogp novelty model.histogp new.csv

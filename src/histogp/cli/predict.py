@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
 
+from histogp._core.data import Array
+from histogp._core.variance.methods import METHODS
+from histogp._load import load
+from histogp.cli.arguments import add_command as new_command
+from histogp.cli.arguments import add_data, n_outputs, needs_process, open_data
 from histogp.cli.console import progress
-from histogp.cli.data import add_command as new_command
-from histogp.cli.data import add_data, n_outputs, needs_process, open_data
 from histogp.cli.sinks import open_sink
-from histogp.estimators.load import load
 from histogp.exceptions import DataError
-from histogp.posterior.variance import METHODS
-from histogp.storage import Array
 
 EXAMPLES = """
 histogp predict model.histogp new.csv

@@ -7,14 +7,14 @@ from typing import Any
 
 from sklearn.base import is_classifier
 
+from histogp._core.variance.methods import METHODS
 from histogp.active.query import query
 from histogp.active.strategies import STRATEGIES
+from histogp.cli.arguments import add_command as new_command
+from histogp.cli.arguments import add_data, needs_process, read_rows
 from histogp.cli.console import progress
-from histogp.cli.data import add_command as new_command
-from histogp.cli.data import add_data, needs_process, read_rows
 from histogp.cli.predict import add_output, add_prediction, load_model
 from histogp.cli.sinks import open_sink
-from histogp.posterior.variance import METHODS
 
 EXAMPLES = """
 histogp query model.histogp pool.csv -n 20

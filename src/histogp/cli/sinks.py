@@ -12,11 +12,11 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
-from histogp.atomic import replacing
+from histogp._core.data import Array
 from histogp.exceptions import DataError
-from histogp.sources.files import ending
-from histogp.sources.parquet_file import import_parquet
-from histogp.storage import Array
+from histogp.io.atomic import replacing
+from histogp.sources.parquet import import_parquet
+from histogp.sources.source import ending
 
 STDOUT = "-"
 # Rows of one row group in a Parquet file.

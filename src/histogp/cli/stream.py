@@ -11,18 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from histogp import container
-from histogp.atomic import replaceable
+from histogp._load import load
 from histogp.cli.console import progress, say
 from histogp.cli.labels import REAL_LABELS, like, numeric, typed
-from histogp.estimators.exp_chi2 import ExpChi2Sampler
-from histogp.estimators.feature_maps import AdditiveChi2Map, FeatureMap
-from histogp.estimators.load import load
-from histogp.estimators.streaming import model_file
-from histogp.estimators.streaming.ridge import StreamingRidge
-from histogp.estimators.streaming.ridge_classifier import StreamingRidgeClassifier
 from histogp.exceptions import DataError
+from histogp.feature_maps.expansions import AdditiveChi2Map, FeatureMap
+from histogp.feature_maps.samplers import ExpChi2Sampler
+from histogp.io import container
+from histogp.io.atomic import replaceable
 from histogp.sources.chunks import CHUNK_BYTES, Files
+from histogp.streaming import _model_file
+from histogp.streaming.ridge_models import StreamingRidge, StreamingRidgeClassifier
 
 # Seconds between two files of what was learnt so far.
 CHECKPOINT_SECONDS = 10.0
@@ -135,11 +134,11 @@ def run(options: argparse.Namespace) -> None:
                 raise DataError(f"{where}: {error}") from None
             advance(X.shape[0])
             if perf_counter() - saved >= options.checkpoint_seconds:
-                model_file.save(model, checkpoint, identity)
+                _model_file.save(model, checkpoint, identity)
                 saved = perf_counter()
         if not _seen(model):
             raise DataError(f"{options.data} has no rows.")
-        model_file.save(model, checkpoint, identity)
+        _model_file.save(model, checkpoint, identity)
         advance(title="solving")
         alpha, weights = model.alpha_, model.block_weights_
         if files.feature_names is not None:
@@ -193,7 +192,7 @@ def _map(options: argparse.Namespace) -> FeatureMap:
 def _restored(checkpoint: Path, identity: list[str], like_this: Any) -> Any:
     model = load(checkpoint)
     document, _ = container.read(checkpoint)
-    if model_file.progress_of(document) != identity:
+    if _model_file.progress_of(document) != identity:
         raise DataError(f"{checkpoint} is of other files or columns than these; without --resume it begins anew.")
     if type(model) is not type(like_this) or _settings(model) != _settings(like_this):
         raise DataError(f"{checkpoint} was begun with other options; without --resume it begins anew.")

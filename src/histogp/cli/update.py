@@ -10,13 +10,13 @@ from typing import Any
 
 from sklearn.base import is_classifier, is_outlier_detector
 
-from histogp.atomic import replaceable
+from histogp._load import load
+from histogp.cli.arguments import add_command as new_command
+from histogp.cli.arguments import add_data, is_streaming, n_outputs, needs_process, read_data, read_rows
 from histogp.cli.console import progress, say
-from histogp.cli.data import add_command as new_command
-from histogp.cli.data import add_data, is_streaming, n_outputs, needs_process, read_data, read_rows
 from histogp.cli.labels import typed
-from histogp.estimators.load import load
 from histogp.exceptions import DataError
+from histogp.io.atomic import replaceable
 
 EXAMPLES = """
 histogp update model.histogp more.csv --label species

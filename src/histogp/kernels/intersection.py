@@ -9,17 +9,15 @@ turns it into a `ResolvedKernel`, the frozen value that operators see.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from histogp.intersection import intersections
-from histogp.kernels.base import Kernel, check_non_negative, expanded, groups_of, resolve, resolved_weights
+from histogp._core.data import Array, Rows
+from histogp._core.operators.sorted_columns import ResolvedKernel, intersections
+from histogp.kernels._base import Kernel, check_non_negative, expanded, groups_of, resolve, resolved_weights
 from histogp.kernels.transforms import Power, Transform
-from histogp.storage import Array, Nonzeros, Rows
 
 
 class HistogramIntersection(Kernel):
@@ -89,96 +87,3 @@ class HistogramIntersection(Kernel):
         if np.any(np.asarray(at_zero) != 0):
             raise ValueError(f"{transform!r} is not a valid transform: g(0) must be 0, not {np.max(at_zero):g}.")
         return ResolvedKernel(clone(transform), hyperparameters, weights)
-
-
-@dataclass(frozen=True, eq=False)
-class ResolvedKernel:
-    """A kernel for a known number of dimensions, checked: all that operators see.
-
-    Its values are heights ``h_d(x) = w_d g_d(x)``, so that ``K = sum_d min(h_d(x), h_d(x'))``.
-    ``transform`` has ``value`` and ``derivative`` as `histogp.kernels.Transform` describes them; None is the identity.
-    ``hyperparameters`` are those of the transform, each of shape () or (D,); weights (D,) or None.
-    """
-
-    transform: Any
-    hyperparameters: Mapping[str, Array]
-    weights: Array | None
-
-    def n_weights(self, n_columns: int) -> int:
-        """How many there are, for this number of dimensions."""
-        return n_columns
-
-    def heights(self, data: Nonzeros) -> Array:
-        """``w g(x)`` for the non-zeros of `Rows` or `SortedColumns`, (nnz,)."""
-        return self.weighted(self.transformed(data), data)
-
-    def weighted(self, transformed: Array, data: Nonzeros) -> Array:
-        """``w g(x)``, given ``g(x)``."""
-        return transformed if self.weights is None else transformed * data.expand(self.weights)
-
-    def transformed(self, data: Nonzeros) -> Array:
-        """``g(x)`` for the non-zeros, without the weights, (nnz,)."""
-        if self.transform is None:
-            return data.values
-        values = data.values.view()
-        values.flags.writeable = False  # they may be the user's own
-        heights = np.asarray(self.transform.value(values, **self._expanded(data)), np.float64)
-        if heights.shape != values.shape:
-            raise ValueError(f"{self.transform!r} must return one value for each it is given, not {heights.shape}.")
-        if not np.all(np.isfinite(heights)):
-            largest = data.values[~np.isfinite(heights)].max()
-            raise ValueError(
-                f"{self.transform!r} is not finite for the value {largest:g}: scale the features, "
-                "for example to [0, 1], or choose a smaller hyperparameter."
-            )
-        return heights
-
-    def transformed_row(self, values: Array) -> Array:
-        """``g_d(values_d)`` for one value a dimension, (D,)."""
-        row = Rows.from_array(values[None])
-        out = np.zeros(len(values))
-        out[row.column_of] = self.transformed(row)
-        return out
-
-    def transform_rows(self, rows: Rows) -> Rows:
-        """The same rows with heights in place of values."""
-        return rows.with_values(self.heights(rows))
-
-    def profiles(self, transformed: Array, data: Nonzeros) -> dict[str, Array]:
-        """For every hyperparameter the function ``q`` of the derivative of K, on the non-zeros, (nnz,).
-
-        The derivative of ``K[i, j]`` is ``sum_d q_d(min(x_id, x_jd))``; a hyperparameter with one
-        value a dimension has one such summand each, "weights" included. ``transformed`` is ``g(x)``.
-        """
-        profiles = {"weights": transformed}
-        if self.transform is not None:
-            expanded = self._expanded(data)
-            for name, derivative in self.transform.derivative(data.values, **expanded).items():
-                profiles[f"transform__{name}"] = self.weighted(derivative, data)
-        return profiles
-
-    def is_per_dimension(self, name: str) -> bool:
-        """Whether a hyperparameter, by its name in `profiles`, has one value a dimension."""
-        return name == "weights" or self.hyperparameters[name.removeprefix("transform__")].ndim > 0
-
-    def replace(self, weights: Array | None, hyperparameters: Mapping[str, Array]) -> ResolvedKernel:
-        """The same kernel with other values."""
-        return replace(self, weights=weights, hyperparameters=hyperparameters)
-
-    def scaled(self, factor: float, n_columns: int) -> ResolvedKernel:
-        """The kernel times a number."""
-        weights = np.ones(self.n_weights(n_columns)) if self.weights is None else self.weights
-        return self.replace(factor * weights, self.hyperparameters)
-
-    def select(self, first: int, last: int) -> ResolvedKernel:
-        """The kernel of the dimensions ``first..last`` alone."""
-        hyperparameters = {
-            name: value[first:last] if value.ndim else value for name, value in self.hyperparameters.items()
-        }
-        weights = None if self.weights is None else self.weights[first:last]
-        return replace(self, weights=weights, hyperparameters=hyperparameters)
-
-    def _expanded(self, data: Nonzeros) -> dict[str, Any]:
-        return {
-            name: data.expand(value) if value.ndim else float(value) for name, value in self.hyperparameters.items()
-        }

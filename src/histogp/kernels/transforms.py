@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from histogp.storage import Array
+from histogp._core.data import Array
 
 
 class Transform(BaseEstimator):

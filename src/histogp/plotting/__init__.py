@@ -1,10 +1,10 @@
 """Plots with Matplotlib, in the manner of scikit-learn's displays: ``pip install histogp[plot]``."""
 
-from histogp.plotting.active_learning import ActiveLearningDisplay
-from histogp.plotting.likelihood import LikelihoodDisplay
-from histogp.plotting.relevance import RelevanceDisplay
-from histogp.plotting.tightness import TightnessDisplay
-from histogp.plotting.uncertainty import UncertaintyDisplay
+from histogp.plotting.learning_display import ActiveLearningDisplay
+from histogp.plotting.likelihood_display import LikelihoodDisplay
+from histogp.plotting.relevance_display import RelevanceDisplay
+from histogp.plotting.tightness_display import TightnessDisplay
+from histogp.plotting.uncertainty_display import UncertaintyDisplay
 
 __all__ = [
     "ActiveLearningDisplay",

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from histogp.storage import Array
+from histogp._core.data import Array
 
 N_COLOURS = 6  # further lines begin again with the first
 MOST_CLASSES = 30  # a larger confusion table is cut to the worst classes

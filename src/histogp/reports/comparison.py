@@ -11,13 +11,13 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.metrics import log_loss
 
-from histogp.estimators.classifier import HistogramGPClassifier
-from histogp.estimators.regressor import HistogramGPRegressor
+from histogp._core.data import Array
+from histogp.gp.classifier import HistogramGPClassifier
+from histogp.gp.regressor import HistogramGPRegressor
 from histogp.reports import charts
 from histogp.reports.curves import MOST_ROWS
 from histogp.reports.evaluation import best_microseconds, evaluate
 from histogp.reports.page import Section
-from histogp.storage import Array
 
 KERNELS = ("hik", "hik-exp", "chi2", "exp-chi2")
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from histogp.posterior.probability import codes_of
+from histogp._core.data import Array
+from histogp._core.probability import codes_of
 from histogp.reports.evaluation import best_microseconds
-from histogp.storage import Array
 
 BINS = (10, 25, 50, 100, 200, 400)
 # Rows whose predictions are timed and compared; enough to be steady, few enough to be quick.

@@ -17,7 +17,7 @@ from sklearn.metrics import (
     root_mean_squared_error,
 )
 
-from histogp.storage import Array
+from histogp._core.data import Array
 
 
 @dataclass(frozen=True, eq=False)

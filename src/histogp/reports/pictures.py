@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from histogp.storage import Array
+from histogp._core.data import Array
 
 SIDE = 168  # of a histogram, in pixels: that of a 28 x 28 image in the usual scale
 MOST_BARS = 128

@@ -9,15 +9,15 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.metrics import confusion_matrix
 
-from histogp.posterior.predict_only import PredictOnly
+from histogp._core.data import Array
+from histogp._core.predict_only import PredictOnly
 from histogp.reports import charts, pictures
+from histogp.reports.calibration import classifier_sections, regressor_sections
 from histogp.reports.charts import Series
 from histogp.reports.curves import Point, Quantization, learning_curve, quantization_curve
 from histogp.reports.evaluation import Evaluation, evaluate
 from histogp.reports.page import Section, render
 from histogp.reports.pictures import MOST_PICTURES
-from histogp.reports.uncertainty import classifier_sections, regressor_sections
-from histogp.storage import Array
 
 SPELLED = {"exact": "exact", "quantized": "quantised"}
 

@@ -15,9 +15,9 @@ import numpy as np
 from scipy import sparse
 
 from histogp.exceptions import DataError
-from histogp.sources.base import READ_ROWS, Source, float_type
 from histogp.sources.open import open_source
-from histogp.sources.parquet_file import number_type, numbers, plain_labels
+from histogp.sources.parquet import number_type, numbers, plain_labels
+from histogp.sources.source import READ_ROWS, Source, float_type
 
 CHUNK_BYTES = 2**26
 

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from histogp._core.data import Array
 from histogp.exceptions import DataError
-from histogp.sources.base import Chunk, Source, first_failing
-from histogp.sources.files import text_lines
+from histogp.sources.source import Chunk, Source, first_failing, text_lines
 from histogp.sources.wanted import Wanted
-from histogp.storage import Array
 
 # A quoted cell over more lines than that is a quote that was never closed.
 LONGEST_RECORD = 1000

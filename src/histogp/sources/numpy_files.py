@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from histogp._core.data import Array
 from histogp.exceptions import DataError
-from histogp.sources.base import Chunk, Source, float_type, no_rows
+from histogp.sources.source import Chunk, Source, float_type, no_rows
 from histogp.sources.wanted import Wanted, listed
-from histogp.storage import Array
 
 
 class NpySource(Source):

@@ -6,11 +6,10 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from histogp.sources.base import Chunk, Source
 from histogp.sources.csv_file import CsvSource
-from histogp.sources.files import ending, readable
 from histogp.sources.numpy_files import NpySource, NpzSource
 from histogp.sources.parquet import parquet_source
+from histogp.sources.source import Chunk, Source, ending, readable
 from histogp.sources.svmlight import SvmlightSource
 from histogp.sources.wanted import Wanted
 

@@ -1,4 +1,4 @@
-"""Rows of Parquet files."""
+"""Parquet and Arrow files."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from histogp._core.data import Array
 from histogp.exceptions import DataError
-from histogp.sources.base import Chunk, Source, float_type
-from histogp.sources.parquet_file import batches, decoding, number_type, numbers, open_parquet, plain_labels
-from histogp.sources.parquet_lists import ParquetListSource, is_list
+from histogp.sources.source import Chunk, Source, float_type
 from histogp.sources.wanted import Wanted
-from histogp.storage import Array
 
 # Row groups that are no larger than that when decoded are decoded as a whole.
 SMALL_BYTES = 64 * 2**20
@@ -26,7 +24,6 @@ ROWS_AT_ONCE = 65_536
 STACKED_ROWS = 8192
 # pandas writes its index under such names; it is no feature.
 PANDAS_INDEX = "__index_level_"
-
 # Gives the rows from the first number to before the last, column by column.
 Rows = Callable[[int, int], list[Array]]
 
@@ -149,3 +146,123 @@ class _Scratch:
 
     def _seek(self, column: int, row: int) -> None:
         self._file.seek((column * self._shape[1] + row) * self._dtype.itemsize)
+
+
+def import_parquet() -> Any:
+    """The module pyarrow.parquet."""
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise DataError("Parquet files need pyarrow: pip install 'histogp[parquet]'.") from None
+    return pyarrow.parquet
+
+
+def open_parquet(path: Path) -> Any:
+    """The file, without reading ahead: whole column chunks would be buffered otherwise."""
+    parquet = import_parquet()
+    with decoding(path):
+        return parquet.ParquetFile(path, pre_buffer=False, buffer_size=65_536)
+
+
+@contextmanager
+def decoding(path: Path) -> Iterator[None]:
+    """What pyarrow says of a broken file, as a DataError."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise DataError(f"{path} cannot be read as Parquet: {reason}.") from None
+
+
+def batches(path: Path, file: Any, n_rows: int, **options: Any) -> Iterator[Any]:
+    """Record batches of at most ``n_rows`` rows."""
+    with decoding(path):
+        found = file.iter_batches(n_rows, **options)
+    while True:
+        with decoding(path):
+            batch = next(found, None)
+        if batch is None:
+            return
+        yield batch
+
+
+def number_type(path: Path, field: Any) -> Any:
+    """The NumPy type of a column of numbers."""
+    from pyarrow import types
+
+    if types.is_decimal(field.type):
+        return np.float64
+    if not (types.is_floating(field.type) or types.is_integer(field.type) or types.is_boolean(field.type)):
+        raise DataError(
+            f"{path}: column {field.name!r} holds {field.type}, not numbers; leave it out with --ignore "
+            f"{field.name!r}, or name it as the label with --label."
+        )
+    return field.type.to_pandas_dtype()
+
+
+def numbers(path: Path, name: str, column: Any, dtype: Any, rows: tuple[int, int]) -> Array:
+    """The values of an Arrow column, of the rows first to last, counted from 0; a view if the type is the same."""
+    import pyarrow as pa
+
+    if column.null_count:
+        raise DataError(
+            f"{path}: column {name!r} has {column.null_count} missing values in the rows {rows[0] + 1} to {rows[1]}; "
+            "numbers are needed."
+        )
+    return column.cast(pa.from_numpy_dtype(dtype), safe=False).to_numpy()
+
+
+def plain_labels(column: Any) -> Array:
+    """Labels of an Arrow column; text comes as objects, and so do missing values, or as NaN."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    return column.to_numpy(zero_copy_only=False)
+
+
+class ParquetListSource(Source):
+    """A Parquet file with one column of lists of numbers, all of the same length."""
+
+    def __init__(self, path: Path, wanted: Wanted, file: Any, name: str, label: str | None):
+        super().__init__(path)
+        self._file, self._name, self._label = file, name, label
+        self.n_rows = file.metadata.num_rows
+        field = file.schema_arrow.field(name)
+        self._dtype = np.dtype(float_type([number_type(path, field.with_type(field.type.value_type))]))
+        if self.n_rows:
+            first = next(batches(path, file, 1, columns=[name]))
+            self.n_features = len(first.column(0).flatten())
+            wanted.check_width(path, self.n_features)
+
+    def chunks(self, n_rows: int) -> Iterator[Chunk]:
+        columns = [self._name] if self._label is None else [self._name, self._label]
+        row = 0
+        for batch in batches(self.path, self._file, n_rows, columns=columns):
+            X = self._matrix(batch.column(self._name), row)
+            yield Chunk(X, None if self._label is None else plain_labels(batch.column(self._label)))
+            row += batch.num_rows
+
+    def _matrix(self, lists: Any, first: int) -> Array:
+        import pyarrow.compute as pc
+
+        lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
+        wrong = np.flatnonzero(lengths != self.n_features)
+        if len(wrong):
+            raise DataError(
+                f"{self.path}, row {first + wrong[0] + 1}: column {self._name!r} must hold lists of "
+                f"{self.n_features} numbers, as in the first row."
+            )
+        values = numbers(self.path, self._name, lists.flatten(), self._dtype, (first, first + len(lists)))
+        return np.array(values).reshape(len(lists), -1)
+
+
+def is_list(kind: Any) -> bool:
+    """Whether an Arrow type is a list of some kind."""
+    from pyarrow import types
+
+    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)

@@ -11,10 +11,10 @@ from typing import Any
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
+from histogp._core.data import Array
 from histogp.exceptions import DataError
-from histogp.sources.base import READ_ROWS, Chunk, Source, first_failing, joined, no_rows
+from histogp.sources.source import READ_ROWS, Chunk, Source, first_failing, joined, no_rows
 from histogp.sources.wanted import Wanted
-from histogp.storage import Array
 
 
 class SvmlightSource(Source):

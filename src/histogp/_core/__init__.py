@@ -1,0 +1,1 @@
+"""Numerics, from compiled loops to posteriors; nothing here knows scikit-learn."""

@@ -1,0 +1,1 @@
+"""Compiled loops: each takes arrays and fills arrays."""

@@ -1,0 +1,386 @@
+"""Non-negative data as compressed rows and as sorted columns.
+
+Both are immutable: an update makes a new object. Their arrays are contiguous, writable and of one
+dtype each, so that every compiled leaf is compiled once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from histogp._core import threads
+from histogp._core._numba import column_loops
+
+Array = np.ndarray
+SHORT_COLUMN = 4096
+# With fewer non-zeros in each column all columns are sorted together.
+FEW_IN_COLUMN = 16
+# Non-zeros handled between two looks for an interrupt; the slowest leaf spends about 50 ns on one.
+SLICE_NONZEROS = 2_000_000
+
+
+class Nonzeros(Protocol):
+    """What kernels need to see of data: the non-zeros, and which dimension each belongs to."""
+
+    @property
+    def values(self) -> Array: ...
+
+    def expand(self, per_column: Array) -> Array: ...
+
+
+def plain(array: Array, dtype: Any = None) -> Array:
+    """The array as leaves want it: contiguous, aligned and writable; a copy only if it must be."""
+    return np.require(array, dtype, ["C", "A", "W"])
+
+
+def dense(X: Any) -> Array:
+    """An array of its own for a sparse matrix; any other as it is."""
+    return X.toarray() if sparse.issparse(X) else X
+
+
+def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> Array:
+    """Zeros whose rows of 16 float32 start at cache lines, which makes gathers about twice as fast."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    buffer = np.zeros(size + 64, np.uint8)
+    start = -buffer.ctypes.data % 64
+    return buffer[start : start + size].view(dtype).reshape(shape)
+
+
+class Compressed:
+    """What compressed rows and columns share: groups of non-zeros, delimited by ``indptr``."""
+
+    indptr: Array
+
+    @property
+    def counts(self) -> Array:
+        """Non-zeros of each group."""
+        return np.diff(self.indptr)
+
+    def cuts(self, n_parts: int) -> list[int]:
+        """Bounds of at most ``n_parts`` runs of groups with about as many non-zeros."""
+        targets = self.indptr[-1] * np.arange(1, n_parts) / n_parts
+        inner = np.searchsorted(self.indptr, targets)
+        return sorted({0, *(int(cut) for cut in inner), len(self.indptr) - 1})
+
+    def parts(self, n_parts: int, work_per_nonzero: int = 1) -> list[list[tuple[int, int]]]:
+        """Ranges of groups for `threads.run`: at most ``n_parts`` parts, in slices of bounded work."""
+        cuts = self.cuts(n_parts)
+        budget = max(1, SLICE_NONZEROS // work_per_nonzero)
+        return [list(self._slices(first, last, budget)) for first, last in pairwise(cuts)]
+
+    def _slices(self, first: int, last: int, budget: int) -> Iterator[tuple[int, int]]:
+        while first < last:
+            end = int(np.searchsorted(self.indptr, self.indptr[first] + budget, side="right")) - 1
+            end = min(max(end, first + 1), last)
+            yield first, end
+            first = end
+
+
+class _Groups(Compressed):
+    def __init__(self, indptr: Array):
+        self.indptr = indptr
+
+
+@dataclass(frozen=True, eq=False)
+class Rows(Compressed):
+    """Compressed rows without zeros.
+
+    indptr (N + 1,) int64; column_of (nnz,) uint32, ascending within a row; values (nnz,) float64.
+    """
+
+    indptr: Array
+    column_of: Array
+    values: Array
+    n_columns: int
+
+    @classmethod
+    def from_array(cls, X: Any, n_threads: int = 1) -> Rows:
+        """The non-zeros of a dense array or a scipy sparse matrix (N, D); arrays of the latter may be shared."""
+        if sparse.issparse(X):
+            return cls._from_sparse(X)
+        X = plain(X)
+        parts = _even_parts(X.shape[0], X.shape[1], n_threads)
+        indptr = np.zeros(X.shape[0] + 1, np.int64)
+        threads.run(lambda first, last: column_loops.count_in_rows(X, first, last, indptr[1:]), parts)
+        np.cumsum(indptr, out=indptr)
+        column_of = np.empty(indptr[-1], np.uint32)
+        values = np.empty(indptr[-1], np.float64)
+        threads.run(lambda first, last: column_loops.gather_rows(X, indptr, first, last, column_of, values), parts)
+        return cls(indptr, column_of, values, X.shape[1])
+
+    @classmethod
+    def _from_sparse(cls, X: Any) -> Rows:
+        X = X.tocsr()
+        if not X.has_canonical_format or X.data.min(initial=1) == 0:
+            X = X.copy()
+            X.sum_duplicates()
+            X.eliminate_zeros()
+        return cls(
+            plain(X.indptr, np.int64),
+            plain(X.indices.view(np.uint32) if X.indices.dtype == np.int32 else X.indices, np.uint32),
+            plain(X.data, np.float64),
+            X.shape[1],
+        )
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.indptr) - 1
+
+    def expand(self, per_column: Array) -> Array:
+        """Repeat a value a column, (D,), for each non-zero, (nnz,)."""
+        return per_column[self.column_of]
+
+    def row_sums(self, values: Array) -> Array:
+        """Sums of ``values`` (nnz,) over each row, (N,)."""
+        return _sums(values, self.indptr)
+
+    def with_values(self, values: Array) -> Rows:
+        """The same pattern with other values (nnz,)."""
+        return Rows(self.indptr, self.column_of, values, self.n_columns)
+
+    def transpose(self, n_threads: int = 1) -> tuple[Array, Array, Array]:
+        """Compressed columns: indptr (D + 1,), row_of and values (nnz,), in the order of the rows."""
+        return _transpose(self.indptr, self.column_of, self.values, self.n_columns, n_threads)
+
+    def to_dense(self, n_threads: int = 1) -> Array:
+        """All values, (N, D)."""
+        dense = np.empty((self.n_rows, self.n_columns))
+        parts = _even_parts(self.n_rows, self.n_columns, n_threads)
+        threads.run(
+            lambda first, last: column_loops.scatter_rows(self.indptr, self.column_of, self.values, first, last, dense),
+            parts,
+        )
+        return dense
+
+    def take(self, index: Any) -> Rows:
+        """The rows with these numbers, in this order."""
+        index = np.asarray(index, int)
+        counts = self.counts[index]
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        entries = np.arange(indptr[-1]) + np.repeat(self.indptr[:-1][index] - indptr[:-1], counts)
+        return Rows(indptr, self.column_of[entries], self.values[entries], self.n_columns)
+
+    def followed_by(self, rows: Rows) -> Rows:
+        """These rows and then those."""
+        return Rows(
+            np.concatenate([self.indptr, self.indptr[-1] + rows.indptr[1:]]),
+            np.concatenate([self.column_of, rows.column_of]),
+            np.concatenate([self.values, rows.values]),
+            self.n_columns,
+        )
+
+    def block(self, begin: int, end: int) -> Rows:
+        """The rows ``begin..end`` without copying the non-zeros."""
+        inside = slice(self.indptr[begin], self.indptr[end])
+        indptr = self.indptr[begin : end + 1] - self.indptr[begin]
+        return Rows(indptr, self.column_of[inside], self.values[inside], self.n_columns)
+
+
+@dataclass(frozen=True, eq=False)
+class SortedColumns(Compressed):
+    """The non-zeros of each column, ascending by value.
+
+    indptr (D + 1,) int64; row_of (nnz,) uint32; values (nnz,) float64.
+    """
+
+    indptr: Array
+    row_of: Array
+    values: Array
+    n_rows: int
+
+    @classmethod
+    def from_array(cls, X: Any, n_threads: int = 1) -> SortedColumns:
+        """Sort the columns of a dense array or a scipy sparse matrix of shape (N, D)."""
+        if sparse.issparse(X):
+            return cls.from_rows(Rows.from_array(X), n_threads)
+        X = plain(X)
+        parts = _even_parts(X.shape[1], X.shape[0], n_threads)
+        indptr = np.zeros(X.shape[1] + 1, np.int64)
+        threads.run(lambda first, last: column_loops.count_in_columns(X, first, last, indptr[1:]), parts)
+        np.cumsum(indptr, out=indptr)
+        row_of = np.empty(indptr[-1], np.uint32)
+        values = np.empty(indptr[-1], np.float64)
+        cursor = indptr[:-1].copy()
+        threads.run(lambda first, last: column_loops.gather_columns(X, first, last, cursor, row_of, values), parts)
+        return cls(indptr, row_of, values, X.shape[0])._sort(n_threads)
+
+    @classmethod
+    def checked(cls, indptr: Array, row_of: Array, values: Array, n_rows: int) -> SortedColumns:
+        """From arrays of unknown origin, of the right types; compiled loops trust what they are given."""
+        nnz = len(row_of)
+        # Compared, not subtracted: differences may overflow and hide a wrong order.
+        ordered = np.all(indptr[1:] >= indptr[:-1])
+        if len(indptr) < 2 or indptr[0] != 0 or indptr[-1] != nnz or not ordered or len(values) != nnz:
+            raise ValueError("the columns of the training data do not fit together")
+        if nnz and row_of.max() >= n_rows:
+            raise ValueError("the training data name a row that does not exist")
+        ascending = values[1:] >= values[:-1]
+        starts = indptr[:-1][np.diff(indptr) > 0]
+        ascending[starts[starts > 0] - 1] = True
+        if not (np.all(values > 0) and np.all(np.isfinite(values)) and np.all(ascending)):
+            raise ValueError("the training values are not positive and ascending within each column")
+        return cls(plain(indptr), plain(row_of), plain(values), n_rows)
+
+    @classmethod
+    def from_rows(cls, rows: Rows, n_threads: int = 1) -> SortedColumns:
+        return cls(*rows.transpose(n_threads), rows.n_rows)._sort(n_threads)
+
+    def _sort(self, n_threads: int) -> SortedColumns:
+        """Sort in place: only for arrays that nobody else has seen yet."""
+        indptr, row_of, values = self.indptr, self.row_of, self.values
+        if len(values) < FEW_IN_COLUMN * self.n_columns:
+            order = np.lexsort((values, self.expand(np.arange(self.n_columns))))
+            row_of[:], values[:] = row_of[order], values[order]
+            return self
+
+        def sort(first: int, last: int) -> None:
+            for column in first + np.flatnonzero(self.counts[first:last] > 1):
+                inside = slice(indptr[column], indptr[column + 1])
+                # Short columns tend to be counts with many ties, on which the stable sort is quicker.
+                short = inside.stop - inside.start < SHORT_COLUMN
+                order = np.argsort(values[inside], kind="stable" if short else None)
+                row_of[inside] = row_of[inside][order]
+                values[inside] = values[inside][order]
+
+        threads.run(sort, self.parts(n_threads))
+        return self
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def n_nonzeros(self) -> int:
+        return len(self.row_of)
+
+    def expand(self, per_column: Array) -> Array:
+        """Repeat a value a column, (D,), for each non-zero, (nnz,)."""
+        return np.repeat(per_column, self.counts)
+
+    def row_sums(self, values: Array) -> Array:
+        """Sums of ``values`` (nnz,) over each row, (N,)."""
+        sums = np.zeros(self.n_rows)
+        column_loops.add_up(self.row_of, values, sums)
+        return sums
+
+    def column_sums(self, values: Array) -> Array:
+        """Sums of ``values`` (nnz,) over each column, (D,)."""
+        return _sums(values, self.indptr)
+
+    def to_rows(self, values: Array, n_threads: int = 1) -> Rows:
+        """Compressed rows that hold ``values`` (nnz,), given in the order of the sorted columns."""
+        indptr, column_of, row_values = _transpose(self.indptr, self.row_of, values, self.n_rows, n_threads)
+        return Rows(indptr, column_of, row_values, self.n_columns)
+
+    def extend(self, rows: Rows) -> SortedColumns:
+        """With further rows, numbered after the present ones; they are merged in when they are first needed."""
+        return _Extended(self, rows)
+
+    def merge(self, rows: Rows) -> SortedColumns:
+        """The same at once; nothing is sorted again."""
+        more = SortedColumns.from_rows(rows)
+        indptr = self.indptr + more.indptr
+        row_of = np.empty(indptr[-1], np.uint32)
+        values = np.empty(indptr[-1], np.float64)
+        shifted = more.row_of + np.uint32(self.n_rows)
+        column_loops.merge_columns(
+            self.indptr, self.row_of, self.values, more.indptr, shifted, more.values, indptr, row_of, values
+        )
+        return SortedColumns(indptr, row_of, values, self.n_rows + more.n_rows)
+
+    def remove(self, rows: Array) -> SortedColumns:
+        """Drop the rows with these numbers; the others move up and keep their order."""
+        keep = np.ones(self.n_rows, bool)
+        keep[np.asarray(rows, int)] = False
+        kept = keep[self.row_of]
+        new_number = (np.cumsum(keep) - 1).astype(np.uint32)
+        indptr = np.concatenate([[0], np.cumsum(kept)])[self.indptr]
+        return SortedColumns(indptr, new_number[self.row_of[kept]], self.values[kept], int(keep.sum()))
+
+    def select(self, first: int, last: int) -> SortedColumns:
+        """The columns ``first..last`` as views."""
+        inside = slice(self.indptr[first], self.indptr[last])
+        indptr = self.indptr[first : last + 1] - self.indptr[first]
+        return SortedColumns(indptr, self.row_of[inside], self.values[inside], self.n_rows)
+
+
+class _Extended(SortedColumns):
+    """Columns and rows that are to be merged in, of several extensions together."""
+
+    _base: SortedColumns
+    _rows: Rows
+
+    def __init__(self, base: SortedColumns, rows: Rows):
+        self.__dict__.update(_base=base, _rows=rows)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SortedColumns, (self.indptr, self.row_of, self.values, self.n_rows)
+
+    @cached_property
+    def _merged(self) -> SortedColumns:
+        return self._base.merge(self._rows)
+
+    @property
+    def indptr(self) -> Array:  # type: ignore[override]
+        return self._merged.indptr
+
+    @property
+    def row_of(self) -> Array:
+        return self._merged.row_of
+
+    @property
+    def values(self) -> Array:
+        return self._merged.values
+
+    @property
+    def n_rows(self) -> int:
+        return self._base.n_rows + self._rows.n_rows
+
+    @property
+    def n_columns(self) -> int:
+        return self._base.n_columns
+
+    @property
+    def n_nonzeros(self) -> int:
+        return self._base.n_nonzeros + len(self._rows.values)
+
+    def extend(self, rows: Rows) -> SortedColumns:
+        if "_merged" in vars(self):
+            return _Extended(self._merged, rows)
+        return _Extended(self._base, self._rows.followed_by(rows))
+
+
+def _transpose(indptr: Array, index: Array, values: Array, n_groups: int, n_threads: int) -> tuple[Array, Array, Array]:
+    """Compressed rows to compressed columns, or back; scipy and bincount would first widen the indices."""
+    new_indptr = np.zeros(n_groups + 1, np.int64)
+    column_loops.count(index, new_indptr[1:])
+    np.cumsum(new_indptr, out=new_indptr)
+    new_index = np.empty(len(index), np.uint32)
+    new_values = np.empty(len(index), values.dtype)
+    cursor = new_indptr[:-1].copy()
+    threads.run(
+        lambda first, last: column_loops.transpose(indptr, index, values, first, last, cursor, new_index, new_values),
+        [[part] for part in pairwise(_Groups(new_indptr).cuts(n_threads))],
+    )
+    return new_indptr, new_index, new_values
+
+
+def _even_parts(length: int, elements_each: int, n_parts: int) -> list[list[tuple[int, int]]]:
+    """Like `Compressed.parts` for a dense array: ``length`` groups of ``elements_each`` elements."""
+    return _Groups(np.arange(length + 1, dtype=np.int64) * elements_each).parts(n_parts)
+
+
+def _sums(values: Array, indptr: Array) -> Array:
+    # reduceat would copy an element where a group is empty.
+    occupied = np.flatnonzero(np.diff(indptr))
+    out = np.zeros(len(indptr) - 1)
+    if len(occupied):
+        out[occupied] = np.add.reduceat(values, indptr[:-1][occupied])
+    return out

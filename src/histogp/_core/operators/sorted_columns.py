@@ -1,0 +1,511 @@
+"""The histogram intersection kernel: its frozen value, and its matrix on sorted columns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from histogp._core import threads
+from histogp._core._numba import column_loops, table_loops
+from histogp._core.data import Array, Nonzeros, Rows, SortedColumns, aligned_zeros, plain
+from histogp._core.layouts import Grid, NodeLayout, last_of_each_column
+from histogp._core.operators.contract import KernelOperator, Precision
+from histogp._core.operators.levels import Levels
+from histogp._core.predictors import LookupTable, LowerTable, NodeTable, QuantizedTable
+
+_DTYPES = {"single": np.float32, "double": np.float64}
+_MATRIX_BLOCK = 128
+_UNKNOWN = object()
+_CROSS_ELEMENTS = 2**20
+
+
+class SortedOperator(KernelOperator):
+    """Products, columns and predictors in time linear in the non-zeros.
+
+    Parameters
+    ----------
+    data : SortedColumns
+        The training rows, raw values.
+    kernel : ResolvedKernel
+    n_threads : int
+        Parts in which leaves run. Results depend on it in rounding only.
+    """
+
+    def __init__(self, data: SortedColumns, kernel: ResolvedKernel, n_threads: int = 1, levels: Any = _UNKNOWN):
+        self.data = data
+        self.kernel = kernel
+        self.n_threads = n_threads
+        self._lock = threading.RLock()
+        self._levels = levels
+        self._derived: dict[str, Any] = {}
+        self._heights: Array | None = None
+        # Levels, where they are known, say all that is needed for products.
+        few, heights = (levels.columns, self._level_heights(levels)) if self._has_levels else (data, self.heights)
+        _check_order(few, heights, kernel)
+        largest = heights.max(initial=0.0)
+        self.scale = 2.0 ** np.clip(np.ceil(np.log2(largest)), -1000, 1000) if largest > 0 else 1.0
+
+    @property
+    def heights(self) -> Array:
+        """``w g(x)`` of all non-zeros, in the order of the data, (nnz,)."""
+        with self._lock:
+            if self._heights is None:
+                self._heights = self.kernel.weighted(self.kernel.transformed(self.data), self.data)
+            return self._heights
+
+    @property
+    def _has_levels(self) -> bool:
+        return isinstance(self._levels, Levels)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"data": self.data, "kernel": self.kernel, "n_threads": self.n_threads}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def __deepcopy__(self, memo: dict) -> SortedOperator:
+        return self  # immutable
+
+    # 16 float32 fill a cache line, so that a gather costs one miss.
+    block_width = column_loops.LANES
+
+    @property
+    def n_rows(self) -> int:
+        return self.data.n_rows
+
+    @property
+    def n_columns(self) -> int:
+        return self.data.n_columns
+
+    @property
+    def product_cost(self) -> int:
+        return self.data.n_nonzeros
+
+    def training_rows(self) -> Rows:
+        return self.data.to_rows(self.data.values, self.n_threads)
+
+    def matmat(self, vectors: Array, precision: Precision = "double") -> Array:
+        dtype = _DTYPES[precision]
+        out = np.empty(vectors.shape)
+        if vectors.shape[1] == 1:
+            out[:, 0] = self._multiply(column_loops.multiply_vector, plain(vectors[:, 0], dtype))
+        else:
+            for begin in range(0, vectors.shape[1], self.block_width):
+                some = vectors[:, begin : begin + self.block_width]
+                result = self._multiply(column_loops.multiply_block, self._block(some, dtype))
+                out[:, begin : begin + self.block_width] = result[:, : some.shape[1]]
+        if precision == "single":
+            out *= self.scale
+        return out
+
+    def _block(self, vectors: Array, dtype: Any) -> Array:
+        """Vectors (N, <= block_width), filled up with zeros."""
+        block = aligned_zeros((self.n_rows, self.block_width), dtype)
+        block[:, : vectors.shape[1]] = vectors
+        return block
+
+    def _multiply(self, leaf: Any, vectors: Array) -> Array:
+        if (levels := self._few_levels()) is not None:
+            columns, sums = levels.columns, levels.gather(vectors, self.n_threads)
+            heights = self._level_heights(levels)
+            if vectors.dtype == np.float32:
+                heights = heights / self.scale
+            out = np.zeros_like(sums)
+            suffix = np.empty((len(sums) // column_loops.STRETCH + 1, *sums.shape[1:]))
+            leaf(columns.indptr, columns.row_of, heights, sums, 0, columns.n_columns, suffix, out)
+            return levels.spread(out, vectors.dtype, self.n_threads)
+        data = self.data
+        heights = self.heights if vectors.dtype == np.float64 else self._single_heights()
+        parts = data.parts(self.n_threads)
+        results = [aligned_zeros(vectors.shape, vectors.dtype) for _ in parts]
+
+        def multiply(first: int, last: int, out: Array) -> None:
+            suffix = np.empty((self.n_rows // column_loops.STRETCH + 1, *vectors.shape[1:]), vectors.dtype)
+            leaf(data.indptr, data.row_of, heights, vectors, first, last, suffix, out)
+
+        threads.run(
+            multiply, [[(first, last, out) for first, last in part] for part, out in zip(parts, results, strict=True)]
+        )
+        total = results[0]
+        for result in results[1:]:
+            total += result
+        return total
+
+    def matrix(self) -> Array:
+        rows = self._height_rows("double")
+        out = np.empty((self.n_rows, self.n_rows))
+        for begin in range(0, self.n_rows, _MATRIX_BLOCK):
+            end = min(begin + _MATRIX_BLOCK, self.n_rows)
+            lower = rows.block(begin, self.n_rows)
+            for columns, block in intersections(lower, rows.block(begin, end), n_threads=self.n_threads):
+                out[begin:, begin + columns.start : begin + columns.stop] = block
+            out[begin:end, end:] = out[end:, begin:end].T
+        return out
+
+    def diagonal(self) -> Array:
+        return self._derive("diagonal", lambda: self.data.row_sums(self.heights)).copy()
+
+    def columns(self, index: Array, precision: Precision = "double") -> Array:
+        rows = self._height_rows(precision)
+        out = np.empty((self.n_rows, len(index)), _DTYPES[precision])
+        for columns, block in intersections(rows, rows.take(index), n_threads=self.n_threads, dtype=out.dtype):
+            out[:, columns] = block
+        return out
+
+    def cross(self, rows: Rows) -> Iterator[tuple[slice, Array]]:
+        training, test = self._height_rows("double"), self.kernel.transform_rows(rows)
+        if rows.n_rows <= self.n_rows:
+            for some, block in intersections(training, test, n_threads=self.n_threads):
+                yield some, block.T
+            return
+        # Blocks of as many training rows as there are of test rows above: fewer of them.
+        at_once = max(self.n_rows, _CROSS_ELEMENTS // self.n_rows)
+        for begin in range(0, rows.n_rows, at_once):
+            some = slice(begin, min(begin + at_once, rows.n_rows))
+            out = np.empty((some.stop - begin, self.n_rows))
+            for columns, block in intersections(test.block(begin, some.stop), training, n_threads=self.n_threads):
+                out[:, columns] = block
+            yield some, out
+
+    def cross_diagonal(self, rows: Rows) -> Array:
+        return rows.row_sums(self.kernel.heights(rows))
+
+    def cross_matrix(self, rows: Rows, others: Rows) -> Array:
+        heights, other_heights = (self.kernel.transform_rows(some) for some in (rows, others))
+        out = np.empty((rows.n_rows, others.n_rows))
+        for columns, block in intersections(heights, other_heights, n_threads=self.n_threads):
+            out[:, columns] = block
+        return out
+
+    def sorted_columns(self) -> SortedColumns:
+        return self.data
+
+    def with_kernel(self, kernel: ResolvedKernel) -> SortedOperator:
+        if type(kernel) is not type(self.kernel):
+            raise ValueError(
+                "A histogram intersection kernel cannot give way to one of another kind: fit another model."
+            )
+        return SortedOperator(self.data, kernel, self.n_threads, self._levels)
+
+    def gradient(self, left: Array, right: Array, sums: Array | None = None) -> dict[str, Array]:
+        names, profiles = self._derive("profiles", self._profiles)
+        coefficients = np.ones((left.shape[1], 1)) if sums is None else sums
+        forms = np.zeros((self.n_columns, len(names), coefficients.shape[1]))
+        for begin in range(0, left.shape[1], self.block_width):
+            some = slice(begin, begin + self.block_width)
+            self._add_forms(profiles, left[:, some], right[:, some], coefficients[some], forms)
+        return self._by_name(names, forms[:, :, 0] if sums is None else forms)
+
+    def trace_gradient(self) -> dict[str, Array]:
+        names, profiles = self._derive("profiles", self._profiles)
+        columns = self.data
+        if (levels := self._few_levels()) is not None:
+            columns = levels.columns
+            profiles = profiles * levels.frequencies[columns.row_of]
+        return self._by_name(names, np.stack([columns.column_sums(profile) for profile in profiles], axis=1))
+
+    def traces(self) -> Array:
+        if self._has_levels:
+            columns = self._levels.columns
+            heights = self._level_heights(self._levels)
+            return columns.column_sums(heights * self._levels.frequencies[columns.row_of])
+        return self.data.column_sums(self.heights)
+
+    def _by_name(self, names: list[str], values: Array) -> dict[str, Array]:
+        """Values (D, P, ...) for the hyperparameters with these names."""
+        return {
+            name: values[:, p] if self.kernel.is_per_dimension(name) else values[:, p].sum(axis=0)
+            for p, name in enumerate(names)
+        }
+
+    def _profiles(self) -> tuple[list[str], Array]:
+        levels = self._few_levels()
+        columns = self.data if levels is None else levels.columns
+        profiles = self.kernel.profiles(self.kernel.transformed(columns), columns)
+        return list(profiles), np.stack(list(profiles.values()))
+
+    def _add_forms(self, profiles: Array, left: Array, right: Array, sums: Array, forms: Array) -> None:
+        data = self.data
+        left, right = (self._block(side, np.float64) for side in (left, right))
+        if (levels := self._few_levels()) is not None:
+            data = levels.columns
+            left, right = (levels.gather(side, self.n_threads) for side in (left, right))
+        padded = np.zeros((self.block_width, sums.shape[1]))
+        padded[: len(sums)] = sums
+
+        def add(first: int, last: int) -> None:
+            totals = aligned_zeros((len(profiles), self.block_width), np.float64)
+            column_loops.quadratic_forms(
+                data.indptr, data.row_of, profiles, left, right, padded, first, last, totals, forms
+            )
+
+        threads.run(add, data.parts(self.n_threads))
+
+    def using(self, n_threads: int) -> SortedOperator:
+        other = object.__new__(SortedOperator)
+        other.__dict__.update({**vars(self), "n_threads": n_threads})
+        return other
+
+    def extend(self, rows: Rows) -> SortedOperator:
+        levels = self._levels.extend(rows) if self._has_levels else _UNKNOWN
+        return SortedOperator(self.data.extend(rows), self.kernel, self.n_threads, levels)
+
+    def remove(self, rows: Any) -> SortedOperator:
+        return SortedOperator(self.data.remove(rows), self.kernel, self.n_threads)
+
+    def table(self, alpha: Array) -> LookupTable | NodeTable:
+        if (levels := self._few_levels()) is not None:
+            return self._level_table(levels, alpha)
+        return LookupTable(self.data, self.heights, alpha, self.kernel.heights, self.n_threads)
+
+    def _level_table(self, levels: Levels, alpha: Array) -> NodeTable:
+        """A predictor is linear between training values: with few of them a node at each is all it takes."""
+        columns, heights = levels.columns, self._level_heights(levels)
+        layout = NodeLayout.build(columns, heights, self.kernel, int(columns.counts.max(initial=1)), 1)
+        if alpha.shape[1] == 1:
+            sums = [levels.gather(plain(alpha[:, 0], np.float64), self.n_threads)[:, None]]
+        else:
+            blocks = [alpha[:, k : k + self.block_width] for k in range(0, alpha.shape[1], self.block_width)]
+            sums = [levels.gather(self._block(some, np.float64), self.n_threads)[:, : some.shape[1]] for some in blocks]
+        out = np.zeros((layout.n_nodes, alpha.shape[1]))
+        table_loops.fill_nodes(
+            columns.indptr,
+            columns.row_of,
+            heights,
+            plain(np.hstack(sums)),
+            layout.starts,
+            layout.heights,
+            0,
+            self.n_columns,
+            out,
+        )
+        return NodeTable(layout, out)
+
+    def grid_table(self, alpha: Array, grid: Grid) -> QuantizedTable:
+        return QuantizedTable.build(self.data, self.heights, alpha, self.kernel, grid, self.n_threads)
+
+    def norm_table(self) -> LookupTable:
+        # min(h, x)^2 = min(h^2, x^2): the table of the squared heights, all coefficients one.
+        ones = np.ones((self.n_rows, 1))
+        squared = self.heights**2
+        return LookupTable(self.data, squared, ones, lambda rows: self.kernel.heights(rows) ** 2, self.n_threads)
+
+    def lower_table(self, n_bins: int, ceiling: float) -> LowerTable:
+        top = last_of_each_column(self.data, self.heights)
+        places = np.append(top[:, None] * (np.arange(n_bins + 1) / n_bins), 0.0)
+        starts = np.arange(self.n_columns + 1) * (n_bins + 1)
+        out, ones = np.zeros((len(places), 1)), np.ones((self.n_rows, 1))
+        # As in `norm_table`.
+        self._sweep(table_loops.fill_nodes, self.heights**2, ones, starts, places**2, out)
+        exact = out[:-1].reshape(self.n_columns, n_bins + 1) / ceiling
+        values = exact.astype(np.float32)
+        values = np.where(values > exact, np.nextafter(values, np.float32(0)), values)
+        with np.errstate(divide="ignore", over="ignore"):
+            per_bin = n_bins / top
+        return LowerTable(self.kernel, np.where(np.isfinite(per_bin), per_bin, 0.0), values)
+
+    def layout(self, most: int) -> NodeLayout:
+        return NodeLayout.build(self.data, self.heights, self.kernel, most, self.n_threads)
+
+    def tabulate(self, layout: NodeLayout, alpha: Array) -> Array:
+        out = np.zeros((layout.n_nodes, alpha.shape[1]))
+        return self._sweep(table_loops.fill_nodes, self.heights, plain(alpha), layout.starts, layout.heights, out)
+
+    def tabulate_smoothed(self, layout: NodeLayout, noise: Array) -> Array:
+        out = np.zeros(layout.n_nodes)
+        self._sweep(table_loops.smooth_nodes, self.heights, plain(noise), layout.starts, layout.heights, out)
+        return out[:, None]
+
+    def prior_draws(self, layout: NodeLayout, rng: Any, n_draws: int) -> tuple[Array, Array]:
+        # min(s, t) is the covariance of Brownian motion: in each column a draw is a walk over the sorted heights, to
+        # which all nodes belong, whose steps have the variance h_k - h_(k-1).
+        data = self.data
+        at_rows, at_nodes = np.zeros((self.n_rows, n_draws)), np.zeros((layout.n_nodes, n_draws))
+        for column in np.flatnonzero(data.counts):
+            inside, nodes = slice(*data.indptr[column : column + 2]), slice(*layout.starts[column : column + 2])
+            heights = self.heights[inside]
+            steps = np.sqrt(np.diff(heights, prepend=0.0))
+            walk = np.cumsum(steps[:, None] * rng.standard_normal((len(heights), n_draws)), axis=0)
+            at_rows[data.row_of[inside]] += walk
+            at_nodes[nodes.start + 1 : nodes.stop] = walk[np.searchsorted(heights, layout.heights[nodes][1:])]
+        return at_rows, at_nodes
+
+    def _sweep(self, leaf: Any, heights: Array, of_rows: Array, starts: Array, places: Array, out: Array) -> Array:
+        data = self.data
+        threads.run(
+            lambda first, last: leaf(data.indptr, data.row_of, heights, of_rows, starts, places, first, last, out),
+            data.parts(self.n_threads, work_per_nonzero=2 + out.size // len(out) // 8),
+        )
+        return out
+
+    def split(self, n_parts: int) -> list[SortedOperator]:
+        cuts = self.data.cuts(n_parts)
+        return [
+            SortedOperator(self.data.select(first, last), self.kernel.select(first, last), self.n_threads)
+            for first, last in pairwise(cuts)
+        ]
+
+    def release(self) -> None:
+        """Drop what was derived for speed; it comes back when it is needed."""
+        with self._lock:
+            self._derived.clear()
+
+    def _few_levels(self) -> Levels | None:
+        """The levels of the data, if there are few; kept, as updates need them again and again."""
+        with self._lock:
+            if self._levels is _UNKNOWN:
+                self._levels = Levels.build(self.data, self.n_threads)
+            return self._levels
+
+    def _level_heights(self, levels: Levels) -> Array:
+        columns = levels.columns
+        return self._derive("levels", lambda: self.kernel.weighted(self.kernel.transformed(columns), columns))
+
+    def _single_heights(self) -> Array:
+        def convert() -> Array:
+            single = np.empty(len(self.heights), np.float32)
+            return np.multiply(self.heights, 1 / self.scale, out=single, casting="same_kind")
+
+        return self._derive("single", convert)
+
+    def _height_rows(self, precision: Precision) -> Rows:
+        heights = self.heights if precision == "double" else self._single_heights()
+        return self._derive(f"rows-{precision}", lambda: self.data.to_rows(heights, self.n_threads))
+
+    def _derive(self, name: str, make: Any) -> Any:
+        with self._lock:
+            if name not in self._derived:
+                self._derived[name] = make()
+            return self._derived[name]
+
+
+def _check_order(data: SortedColumns, heights: Array, kernel: ResolvedKernel) -> None:
+    if kernel.transform is None or len(heights) == 0:
+        return
+    step = np.diff(heights, prepend=0.0)
+    starts = data.indptr[:-1][data.counts > 0]
+    step[starts] = heights[starts]
+    if step.min() < 0:
+        raise ValueError(
+            f"{kernel.transform!r} is not a valid transform: g must be zero at zero and must not decrease."
+        )
+
+
+WIDTH = 2 * column_loops.LANES  # columns that the leaf computes at once
+
+
+def intersections(
+    left: Rows, right: Rows, *, n_threads: int = 1, dtype: Any = np.float64
+) -> Iterator[tuple[slice, Array]]:
+    """Yield ``sum_d min(left_id, right_jd)``: slices of the right rows with blocks (n_left, <= 32)."""
+    heights = left.values.astype(dtype, copy=False)
+    parts = left.parts(n_threads, work_per_nonzero=4)
+    for begin in range(0, right.n_rows, WIDTH):
+        some = right.block(begin, min(begin + WIDTH, right.n_rows))
+        table = np.zeros((left.n_columns, WIDTH), dtype)
+        table[some.column_of, np.repeat(np.arange(some.n_rows), some.counts)] = some.values
+        out = np.empty((left.n_rows, WIDTH), dtype)
+
+        def fill(first: int, last: int, table: Array = table, out: Array = out) -> None:
+            column_loops.intersect(left.indptr, left.column_of, heights, table, first, last, out)
+
+        threads.run(fill, parts)
+        yield slice(begin, begin + some.n_rows), out[:, : some.n_rows]
+
+
+@dataclass(frozen=True, eq=False)
+class ResolvedKernel:
+    """A kernel for a known number of dimensions, checked: all that operators see.
+
+    Its values are heights ``h_d(x) = w_d g_d(x)``, so that ``K = sum_d min(h_d(x), h_d(x'))``.
+    ``transform`` has ``value`` and ``derivative`` as `histogp.kernels.Transform` describes them; None is the identity.
+    ``hyperparameters`` are those of the transform, each of shape () or (D,); weights (D,) or None.
+    """
+
+    transform: Any
+    hyperparameters: Mapping[str, Array]
+    weights: Array | None
+
+    def n_weights(self, n_columns: int) -> int:
+        """How many there are, for this number of dimensions."""
+        return n_columns
+
+    def heights(self, data: Nonzeros) -> Array:
+        """``w g(x)`` for the non-zeros of `Rows` or `SortedColumns`, (nnz,)."""
+        return self.weighted(self.transformed(data), data)
+
+    def weighted(self, transformed: Array, data: Nonzeros) -> Array:
+        """``w g(x)``, given ``g(x)``."""
+        return transformed if self.weights is None else transformed * data.expand(self.weights)
+
+    def transformed(self, data: Nonzeros) -> Array:
+        """``g(x)`` for the non-zeros, without the weights, (nnz,)."""
+        if self.transform is None:
+            return data.values
+        values = data.values.view()
+        values.flags.writeable = False  # they may be the user's own
+        heights = np.asarray(self.transform.value(values, **self._expanded(data)), np.float64)
+        if heights.shape != values.shape:
+            raise ValueError(f"{self.transform!r} must return one value for each it is given, not {heights.shape}.")
+        if not np.all(np.isfinite(heights)):
+            largest = data.values[~np.isfinite(heights)].max()
+            raise ValueError(
+                f"{self.transform!r} is not finite for the value {largest:g}: scale the features, "
+                "for example to [0, 1], or choose a smaller hyperparameter."
+            )
+        return heights
+
+    def transformed_row(self, values: Array) -> Array:
+        """``g_d(values_d)`` for one value a dimension, (D,)."""
+        row = Rows.from_array(values[None])
+        out = np.zeros(len(values))
+        out[row.column_of] = self.transformed(row)
+        return out
+
+    def transform_rows(self, rows: Rows) -> Rows:
+        """The same rows with heights in place of values."""
+        return rows.with_values(self.heights(rows))
+
+    def profiles(self, transformed: Array, data: Nonzeros) -> dict[str, Array]:
+        """For every hyperparameter the function ``q`` of the derivative of K, on the non-zeros, (nnz,).
+
+        The derivative of ``K[i, j]`` is ``sum_d q_d(min(x_id, x_jd))``; a hyperparameter with one
+        value a dimension has one such summand each, "weights" included. ``transformed`` is ``g(x)``.
+        """
+        profiles = {"weights": transformed}
+        if self.transform is not None:
+            expanded = self._expanded(data)
+            for name, derivative in self.transform.derivative(data.values, **expanded).items():
+                profiles[f"transform__{name}"] = self.weighted(derivative, data)
+        return profiles
+
+    def is_per_dimension(self, name: str) -> bool:
+        """Whether a hyperparameter, by its name in `profiles`, has one value a dimension."""
+        return name == "weights" or self.hyperparameters[name.removeprefix("transform__")].ndim > 0
+
+    def replace(self, weights: Array | None, hyperparameters: Mapping[str, Array]) -> ResolvedKernel:
+        """The same kernel with other values."""
+        return replace(self, weights=weights, hyperparameters=hyperparameters)
+
+    def scaled(self, factor: float, n_columns: int) -> ResolvedKernel:
+        """The kernel times a number."""
+        weights = np.ones(self.n_weights(n_columns)) if self.weights is None else self.weights
+        return self.replace(factor * weights, self.hyperparameters)
+
+    def select(self, first: int, last: int) -> ResolvedKernel:
+        """The kernel of the dimensions ``first..last`` alone."""
+        hyperparameters = {
+            name: value[first:last] if value.ndim else value for name, value in self.hyperparameters.items()
+        }
+        weights = None if self.weights is None else self.weights[first:last]
+        return replace(self, weights=weights, hyperparameters=hyperparameters)
+
+    def _expanded(self, data: Nonzeros) -> dict[str, Any]:
+        return {
+            name: data.expand(value) if value.ndim else float(value) for name, value in self.hyperparameters.items()
+        }

@@ -1,0 +1,254 @@
+"""Tables that predict: look-ups in sorted columns, values at nodes, grids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+
+import numpy as np
+
+from histogp._core import threads
+from histogp._core._numba import column_loops, table_loops
+from histogp._core.data import Array, Rows, SortedColumns, plain
+from histogp._core.layouts import Grid, GridLayout, NodeLayout, Reading, last_of_each_column
+
+if TYPE_CHECKING:
+    from histogp._core.operators.sorted_columns import ResolvedKernel
+
+
+class Table(Protocol):
+    """A function of test rows that was prepared once from the training data."""
+
+    def evaluate(self, rows: Rows, n_threads: int = 1) -> Array:
+        """Values (n, M) for n test rows."""
+        ...
+
+
+class GridTable(Protocol):
+    """A predictor on a grid. Its fields bound its error; see the implementation."""
+
+    @property
+    def layout(self) -> Any:
+        """Its nodes."""
+        ...
+
+    @property
+    def errors(self) -> Array:
+        """The largest distance between a height, up to that of the training data, and its nearest node, (D,)."""
+        ...
+
+    @property
+    def linear_bounds(self) -> Array:
+        """Bound of the error of linear interpolation by sums of ``|alpha|``, (M,)."""
+        ...
+
+    @property
+    def linear_worst(self) -> Array:
+        """The largest error of linear interpolation of all x, (M,)."""
+        ...
+
+    def evaluate(self, rows: Rows, n_threads: int = 1, reading: Reading = "linear") -> Array:
+        """Values (n, M) for n test rows, interpolated between two nodes or read at the nearest."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTable:
+    """``x -> sum_d f_d(x_d)`` for functions that are linear between nodes. Immutable.
+
+    values : (n_nodes, M), of the functions at the nodes
+    """
+
+    layout: NodeLayout
+    values: Array
+
+    def evaluate(self, rows: Rows, n_threads: int = 1) -> Array:
+        return self.layout.read(self.values, self.layout.locate(rows, n_threads), n_threads)
+
+
+@dataclass(frozen=True, eq=False)
+class LowerTable:
+    """``x -> K(x, x) - sum_d f_d``, with functions that do not decrease read at the next node below. Immutable.
+
+    per_bin : (D,), one over the width of a bin, in heights; zero where there is nothing but the node 0
+    values : (D, q + 1), of the functions at q + 1 equally spaced nodes, single precision
+    """
+
+    kernel: ResolvedKernel
+    per_bin: Array
+    values: Array
+
+    def evaluate(self, rows: Rows, n_threads: int = 1) -> Array:
+        heights = self.kernel.heights(rows)
+        out = np.empty(rows.n_rows)
+        threads.run(
+            lambda first, last: table_loops.subtract_lower(
+                rows.indptr, rows.column_of, heights, self.per_bin, self.values, first, last, out
+            ),
+            rows.parts(n_threads),
+        )
+        return out
+
+
+# Entries of a block: a sixteenth of the memory of full tables for a few more additions a look-up.
+STRIDE = 16
+
+
+class LookupTable:
+    """``x -> sum_d sum_i min(heights_id, h_d(x)) alpha_i``, in time logarithmic in N. Immutable.
+
+    Parameters
+    ----------
+    data : SortedColumns
+    heights : array (nnz,), ascending within each column of ``data``
+    alpha : array (N, M)
+    height_of : function from test `Rows` to the heights of their non-zeros (nnz,)
+    """
+
+    def __init__(
+        self,
+        data: SortedColumns,
+        heights: Array,
+        alpha: Array,
+        height_of: Callable[[Rows], Array],
+        n_threads: int = 1,
+    ):
+        self._data = data
+        self._heights = heights
+        self._alpha = plain(alpha, np.float64)
+        self._height_of = height_of
+        self._starts = np.concatenate([[0], np.cumsum(-(-data.counts // STRIDE))])
+        self._blocks = np.empty((self._starts[-1], 2, alpha.shape[1]))
+        threads.run(
+            lambda first, last: column_loops.fill_blocks(
+                data.indptr, data.row_of, heights, self._alpha, STRIDE, self._starts, first, last, self._blocks
+            ),
+            data.parts(n_threads, work_per_nonzero=1 + alpha.shape[1] // 16),
+        )
+
+    def evaluate(self, rows: Rows, n_threads: int = 1) -> Array:
+        heights = self._height_of(rows)
+        out = np.zeros((rows.n_rows, self._alpha.shape[1]))
+        threads.run(
+            lambda first, last: self._look_up(rows.with_values(heights).block(first, last), out[first:last]),
+            rows.parts(n_threads, work_per_nonzero=10 + self._alpha.shape[1]),
+        )
+        return out
+
+    def _look_up(self, rows: Rows, out: Array) -> None:
+        data = self._data
+        column_loops.look_up(
+            data.indptr,
+            data.row_of,
+            self._heights,
+            self._alpha,
+            STRIDE,
+            self._starts,
+            self._blocks,
+            *rows.transpose(),
+            out,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class QuantizedTable:
+    """``x -> k(x)^T alpha`` on a grid, and how far that may be from the exact value.
+
+    layout : where the nodes are
+    nodes : (layout.n_nodes, M)
+    errors : (D,), the largest distance of a height, up to that of the training data, to its nearest node
+    linear_bounds : (M,), bound of the error of interpolation by sums of ``|alpha|``
+    linear_worst : (M,), the largest error of interpolation of all x
+    """
+
+    layout: GridLayout
+    nodes: Array
+    errors: Array
+    linear_bounds: Array
+    linear_worst: Array
+
+    @classmethod
+    def build(
+        cls, data: SortedColumns, heights: Array, alpha: Array, kernel: ResolvedKernel, grid: Grid, n_threads: int
+    ) -> QuantizedTable:
+        """Tabulate in a few sweeps over the sorted columns; heights (nnz,), alpha (N, M)."""
+        # Examples count by |alpha|: what matters are kinks, and a row may stand for several of less weight.
+        layout = GridLayout.build(data, heights, np.abs(alpha).sum(axis=1), kernel, grid, n_threads)
+        starts, places = layout.starts, layout.places()
+        alpha = plain(alpha, np.float64)
+        n_problems = alpha.shape[1]
+        parts = data.parts(n_threads, work_per_nonzero=2 + n_problems // 8)
+
+        def sweep(leaf: Callable[..., None], out: Array, *tables: Array) -> Array:
+            threads.run(
+                lambda first, last: leaf(
+                    data.indptr, data.row_of, heights, alpha, starts, places, *tables, first, last, out
+                ),
+                parts,
+            )
+            return out
+
+        nodes = sweep(table_loops.fill_nodes, np.zeros((layout.n_nodes, n_problems)))
+        extremes = sweep(table_loops.extreme_errors, np.empty((data.n_columns, 2, n_problems)), nodes).sum(axis=0)
+        bounds = sweep(table_loops.weigh_bins, np.empty((data.n_columns, n_problems))).sum(axis=0)
+        # The last bin of a grid is the widest.
+        top = places[starts[1:] - 1]
+        widths = np.where(layout.octaves > 0, top - places[starts[1:] - 2], 0.0)
+        errors = np.maximum(widths / 2, last_of_each_column(data, heights) - top)
+        # All that is added up is rounded, too.
+        rounding = 8 * np.finfo(np.float64).eps * top.sum() * np.abs(alpha).sum(axis=0)
+        worst = np.abs(extremes).max(axis=0) + rounding
+        return cls(layout, nodes, errors, bounds + rounding, worst)
+
+    def evaluate(self, rows: Rows, n_threads: int = 1, reading: Reading = "linear") -> Array:
+        return self.layout.read(self.nodes, rows, n_threads, reading)
+
+
+BoundKind = Literal["worst-case", "linear", "assumption-free", "theorem", "a-priori"]
+
+
+@dataclass(frozen=True, eq=False)
+class QuantizedMean:
+    """``k(x)^T alpha`` read from a table.
+
+    weight_norms : (M,), ``||alpha||_1`` of each problem
+    weight_bounds : (M,), what is known of them before the system is solved
+    """
+
+    table: GridTable
+    grid: Grid
+    weight_norms: Array
+    weight_bounds: Array
+
+    def mean(self, rows: Rows, reading: Reading, n_threads: int = 1) -> Array:
+        """Approximate means, (n, M)."""
+        return self.table.evaluate(rows, n_threads, reading)
+
+    def error_bound(self, kind: BoundKind) -> Array:
+        """Bound of ``|mean - exact mean|`` for each problem, (M,).
+
+        With e_d the largest distance between a height in dimension d and its nearest node (heights above
+        those of the training data count as the largest of these, which changes no prediction):
+
+        - "worst-case": the largest error of linear interpolation of all x, found exactly.
+        - "linear": ``sum_d max_bins width / 4 sum_(i in bin) |alpha_i|``, for linear interpolation: between two
+          nodes only the kinks in that bin are cut off.
+        - "assumption-free": ``sum_d e_d ||alpha||_1``, for both readings.
+        - "theorem": ``D max(e) / 2 ||alpha||_1`` (gp-hik-ijcv2016, theorem 1). Assumes that rounding to the
+          nearest nodes keeps the sum of a row's heights; for the nearest node.
+        - "a-priori": the same with ``sqrt(N) ||y|| / noise >= ||alpha||_1``, that is ``N / noise`` for labels
+          -1 and +1 (eq. 13). Same assumption.
+        """
+        errors = self.table.errors
+        if kind == "worst-case":
+            return self.table.linear_worst
+        if kind == "linear":
+            return self.table.linear_bounds
+        if kind == "assumption-free":
+            return errors.sum() * self.weight_norms
+        if kind == "theorem":
+            return len(errors) * errors.max() / 2 * self.weight_norms
+        if kind == "a-priori":
+            return len(errors) * errors.max() / 2 * self.weight_bounds
+        raise ValueError(f"Unknown kind {kind!r}; known are {', '.join(map(repr, get_args(BoundKind)))}.")

@@ -1,0 +1,1 @@
+"""The search for hyperparameters that make the data likely."""

@@ -1,0 +1,149 @@
+"""The exact likelihood of a process with features, from sums over the examples that are made once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import cho_solve, eigh, solve_triangular
+
+from histogp._core.data import Array
+from histogp._core.least_squares.statistics import StreamingStatistics
+from histogp._core.likelihood import Derivatives, Likelihood
+from histogp._core.operators.contract import KernelOperator
+from histogp._core.search.objectives import Data, Exact
+from histogp._core.search.space import Space
+from histogp._core.solvers.factors import factor_of, inverse_of, weighted_gram
+from histogp._core.threads import suited_blas
+
+
+@dataclass(frozen=True, eq=False)
+class _Problems:
+    """Problems that share a noise.
+
+    operator : that without weights; diagonal : (N,), the noise; targets : (N, k)
+    """
+
+    operator: KernelOperator
+    diagonal: Array
+    targets: Array
+
+    @cached_property
+    def statistics(self) -> StreamingStatistics:
+        """Of the features, weighted by the inverse noise."""
+        return weighted_gram(self.operator, self.operator.training_rows(), self.diagonal, self.targets)
+
+    @property
+    def log_noise(self) -> float:
+        """The sum of its logarithms."""
+        return float(np.log(self.diagonal).sum())
+
+    @property
+    def squares(self) -> float:
+        """``y^T D^-1 y``, of all targets."""
+        return float(np.sum(self.targets**2 / self.diagonal[:, None]))
+
+    @cached_property
+    def spectrum(self) -> tuple[Array, Array]:
+        """Eigenvalues of the Gram matrix that are not zero, and the cross products along its eigenvectors, (r, k)."""
+        rank, n_rows = int(self.operator.rank or 0), len(self.diagonal)
+        with suited_blas(float(min(rank, n_rows)) ** 3):
+            if rank <= n_rows:
+                values, vectors = eigh(self.statistics.gram, check_finite=False)
+                return np.maximum(values, 0.0), vectors.T @ self.statistics.cross
+            roots = np.sqrt(self.diagonal)[:, None]
+            values, vectors = eigh(self.operator.matrix() / roots / roots.T, check_finite=False)
+            values = np.maximum(values, 0.0)
+            return values, np.sqrt(values)[:, None] * (vectors.T @ (self.targets / roots))
+
+
+class Primal(Exact):
+    """As a function of weights and noise, in time cubic in the number of features, whatever that of examples."""
+
+    def __init__(self, data: Data):
+        super().__init__(data)
+        self._plain = data.operator.with_kernel(data.operator.kernel.replace(None, {}))
+        diagonals = data.noise.diagonals()
+        share = data.targets.shape[1] // diagonals.shape[1]
+        self._problems = [
+            _Problems(self._plain, diagonal, data.targets[:, k * share : (k + 1) * share])
+            for k, diagonal in enumerate(diagonals.T)
+        ]
+
+    def __call__(self, space: Space, theta: Array) -> Likelihood:
+        return self.at(space.kernel_at(theta).weights, space.noise_factor(theta))
+
+    def at(self, weights: Array | None, noise_factor: float, *, derivatives: bool = True) -> Likelihood:
+        """With weights (n_weights,) of the kernel and noise times a factor."""
+        if weights is None:
+            weights = np.ones(self._plain.kernel.n_weights(self._plain.n_columns))
+        if len(weights) == 1 and derivatives:
+            parts = [self._scaled(problems, float(weights[0]), noise_factor) for problems in self._problems]
+        else:
+            parts = [self._of(problems, weights, noise_factor, derivatives) for problems in self._problems]
+        return Likelihood(
+            sum(part.value for part in parts),
+            None,
+            demand=_total([part.demand for part in parts]),
+            supply=_total([part.supply for part in parts]),
+            data_term=sum(part.data_term for part in parts),
+        )
+
+    def _scaled(self, problems: _Problems, weight: float, factor: float) -> Likelihood:
+        """With one weight for all features: from one eigendecomposition for all values of it and of the noise."""
+        values, along = problems.spectrum
+        n, n_targets = self.data.targets.shape[0], along.shape[1]
+        values, along = values / factor, along / factor
+        left = 1 / (1 + weight * values)
+        squares = problems.squares / factor
+        explained = weight * np.sum(along**2 * left[:, None], axis=0).sum()
+        determinant = -float(np.log(left).sum()) + problems.log_noise + n * np.log(factor)
+        data_term = squares - explained
+        value = -(data_term + n_targets * (determinant + n * np.log(2 * np.pi))) / 2
+        demand = {
+            "weights": np.sum((along * left[:, None]) ** 2).reshape(1),
+            "noise": np.asarray(data_term - weight * np.sum(along**2 * (left**2)[:, None])),
+        }
+        supply = {
+            "weights": n_targets * np.sum(values * left).reshape(1),
+            "noise": np.asarray(n_targets * (n - len(values) + left.sum())),
+        }
+        return Likelihood(value, None, demand=demand, supply=supply, data_term=data_term)
+
+    def _of(self, problems: _Problems, weights: Array, factor: float, derivatives: bool) -> Likelihood:
+        statistics = problems.statistics
+        n, n_targets = self.data.targets.shape[0], statistics.cross.shape[1]
+        rank = len(statistics.sums)
+        roots = self._plain.by_feature(np.sqrt(weights))
+        gram, cross = statistics.gram / factor, statistics.cross / factor
+        inner = roots[:, None] * gram * roots
+        squares = problems.squares / factor
+        with suited_blas(float(rank) ** 3):
+            triangle = factor_of(inner)
+            side = roots[:, None] * cross
+            mean = cho_solve((triangle, True), side)
+            data_term = squares - float(np.sum(side * mean))
+            determinant = 2 * float(np.log(triangle.diagonal()).sum()) + problems.log_noise + n * np.log(factor)
+            value = -(data_term + n_targets * (determinant + n * np.log(2 * np.pi))) / 2
+            if not derivatives:
+                return Likelihood(value, None, data_term=data_term)
+            inverse = inverse_of(triangle)
+            # phi^T A^-1 y and the diagonal of phi^T A^-1 phi, for features phi without weights
+            residual = cross - gram @ (roots[:, None] * mean)
+            own = np.divide(1 - inverse.diagonal(), roots**2, where=roots > 0, out=np.zeros(rank))
+            # Of a feature that hardly counts, one minus almost one would leave nothing but rounding.
+            faint = np.flatnonzero(inner.diagonal() < 1)
+            half = solve_triangular(triangle, roots[:, None] * gram[:, faint], lower=True)
+            own[faint] = gram.diagonal()[faint] - np.einsum("ij,ij->j", half, half)
+        by_weight = self._plain.by_weight
+        demand = {"weights": by_weight(np.sum(residual**2, axis=1))}
+        supply = {"weights": n_targets * by_weight(own)}
+        # alpha^T D alpha and tr(A^-1 D), for the noise D
+        demand["noise"] = np.asarray(squares - 2 * np.sum(side * mean) + np.sum(mean * (inner @ mean)))
+        supply["noise"] = np.asarray(n_targets * (n - rank + np.trace(inverse)))
+        return Likelihood(value, None, demand=demand, supply=supply, data_term=data_term)
+
+
+def _total(parts: list[Derivatives]) -> Derivatives:
+    return {name: np.sum([part[name] for part in parts], axis=0) for name in parts[0]}

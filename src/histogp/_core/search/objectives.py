@@ -1,0 +1,204 @@
+"""The likelihood as a function of the hyperparameters, for optimisers: one class a way to compute it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from histogp._core.data import Array
+from histogp._core.likelihood import BoundName, Likelihood, bounded_likelihood, estimated_likelihood, exact_likelihood
+from histogp._core.operators.contract import KernelOperator
+from histogp._core.search.space import Space
+from histogp._core.solvers.preconditioner import Preconditioner, make_preconditioner
+from histogp._core.solvers.problem import Noise, SolverOptions
+from histogp._core.solvers.subspace import Subspace, leading_subspace
+from histogp._core.solvers.system import solve
+
+MIN_EIGENVALUES = 48
+# Good enough for derivatives: their error is then far below that of the probes.
+ESTIMATE_TOL = 0.05
+FEWEST_PROBES = 8
+MOST_BATCHES = 256
+# A preconditioner made at other hyperparameters serves until it needs this many times the iterations.
+PATIENCE = 1.5
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """What does not change: the sorted examples, their noise at the start, their targets (N, M)."""
+
+    operator: KernelOperator
+    noise: Noise
+    targets: Array
+
+    def at(self, space: Space, theta: Array) -> tuple[KernelOperator, Noise]:
+        return self.operator.with_kernel(space.kernel_at(theta)), self.noise.scaled(space.noise_factor(theta))
+
+    def subset(self, rows: Array) -> Data:
+        others = np.setdiff1d(np.arange(self.operator.n_rows), rows)
+        return Data(self.operator.remove(others), self.noise.subset(rows), self.targets[rows])
+
+    @property
+    def mean_square(self) -> float:
+        """Of the targets; one if they are all zero."""
+        return float(np.mean(self.targets**2)) or 1.0
+
+    @property
+    def n_matrices(self) -> int:
+        return self.targets.shape[1] if self.noise.is_per_problem else 1
+
+
+class Objective(Protocol):
+    data: Data
+
+    def __call__(self, space: Space, theta: Array) -> Likelihood: ...
+
+
+class Exact:
+    """By Cholesky factors, with derivatives."""
+
+    def __init__(self, data: Data):
+        self.data = data
+
+    def __call__(self, space: Space, theta: Array) -> Likelihood:
+        return exact_likelihood(*self.data.at(space, theta), self.data.targets, derivatives=True)
+
+
+class Bounded:
+    """A lower bound, without derivatives. The random start of the subspace is always the same."""
+
+    def __init__(self, data: Data, bound: BoundName, options: SolverOptions, seed: int):
+        self.data = data
+        self._bound: BoundName = bound
+        self._options = options
+        self._seed = seed
+        self._alpha: Array | None = None
+        self._subspace: tuple[bytes, Subspace] | None = None
+
+    def __call__(self, space: Space, theta: Array) -> Likelihood:
+        operator, noise = self.data.at(space, theta)
+        data = Data(operator, noise, self.data.targets)
+        key = _fingerprint(operator)
+        if self._subspace is None or self._subspace[0] != key:  # the noise alone does not change it
+            self._subspace = key, _subspace(data, self._seed)
+        result = _bounded(data, self._subspace[1], self._bound, self._options, self._seed, self._alpha)
+        self._alpha = result.alpha
+        return result
+
+
+class Estimated:
+    """By quadrature with derivatives, always from the same random numbers, so that values compare."""
+
+    def __init__(self, data: Data, n_probes: int | None, options: SolverOptions, seed: int):
+        self.data = data
+        self.n_probes = number_of_probes(data) if n_probes is None else n_probes
+        self._options = replace(options, tol=ESTIMATE_TOL)
+        self._seed = seed
+        self._preconditioner: Preconditioner | None = None
+        self._iterations = 0
+        self._start: tuple[Array, Array] | None = None
+
+    def __call__(self, space: Space, theta: Array) -> Likelihood:
+        """A value and derivatives."""
+        return self._evaluate(space, theta, None)
+
+    def nearby(self, space: Space, theta: Array) -> Likelihood:
+        """Derivatives from the solutions of the last call, with few iterations; no value."""
+        return self._evaluate(space, theta, self._start)
+
+    def _evaluate(self, space: Space, theta: Array, start: tuple[Array, Array] | None) -> Likelihood:
+        operator, noise = self.data.at(space, theta)
+        if self._iterations == 0 and start is None:
+            here = Data(operator, noise, self.data.targets)
+            rng = np.random.default_rng(self._seed)
+            self._preconditioner = _preconditioner(here, self.n_probes, self._options, rng)
+        result = estimated_likelihood(
+            operator,
+            noise,
+            self.data.targets,
+            np.random.default_rng(self._seed),
+            n_probes=self.n_probes,
+            tol=self._options.tol,
+            max_iter=self._options.max_iter,
+            preconditioner=self._preconditioner,
+            start=start,
+            derivatives=True,
+        )
+        operator.release()
+        assert result.alpha is not None
+        assert result.probe_solutions is not None
+        self._start = result.alpha, result.probe_solutions
+        if start is None:
+            self._iterations = self._iterations or result.n_iterations
+            if result.n_iterations > PATIENCE * self._iterations:
+                self._iterations = 0  # the next evaluation makes a new preconditioner
+        return result
+
+
+def bound_of(data: Data, bound: BoundName, options: SolverOptions, seed: int, start: Array | None) -> Likelihood:
+    """A lower bound; ``start`` (N, M) is a guess of alpha."""
+    return _bounded(data, _subspace(data, seed), bound, options, seed, start)
+
+
+def quadrature_of(
+    data: Data, n_probes: int | None, options: SolverOptions, seed: int, max_error: float | None
+) -> Likelihood:
+    """An estimate, with more probes until its standard error is at most ``max_error``."""
+    rng = np.random.default_rng(seed)
+    n_probes = number_of_probes(data) if n_probes is None else n_probes
+    preconditioner = _preconditioner(data, n_probes, options, rng)
+    batches: list[Likelihood] = []
+    while True:
+        batch = estimated_likelihood(
+            data.operator,
+            data.noise,
+            data.targets,
+            rng,
+            n_probes=n_probes,
+            tol=options.tol,
+            max_iter=options.max_iter,
+            preconditioner=preconditioner,
+        )
+        batches.append(batch)
+        error = float(np.sqrt(np.mean([batch.error**2 for batch in batches]) / len(batches)))
+        if max_error is None or error <= max_error or len(batches) == MOST_BATCHES:
+            value = float(np.mean([batch.value for batch in batches]))
+            return replace(batch, value=value, error=error)
+
+
+def _preconditioner(
+    data: Data, n_probes: int, options: SolverOptions, rng: np.random.Generator
+) -> Preconditioner | None:
+    """For targets and probes together."""
+    n_sides = data.targets.shape[1] + n_probes * data.n_matrices
+    return make_preconditioner(data.operator, data.noise, n_sides, options, rng)
+
+
+def _subspace(data: Data, seed: int) -> Subspace:
+    dimension = max(MIN_EIGENVALUES, data.targets.shape[1])
+    return leading_subspace(data.operator, dimension, np.random.default_rng(seed))
+
+
+def _bounded(
+    data: Data, subspace: Subspace, bound: BoundName, options: SolverOptions, seed: int, start: Array | None
+) -> Likelihood:
+    rng = np.random.default_rng(seed)
+    solution = solve(data.operator, data.noise, data.targets, options, rng, start=start)
+    return bounded_likelihood(data.operator, data.noise, data.targets, solution, subspace, bound)
+
+
+def number_of_probes(data: Data) -> int:
+    """Probes for each matrix that fill blocks of vectors up; more would cost another block."""
+    width, n_problems = data.operator.block_width, data.targets.shape[1]
+    if data.noise.is_per_problem:
+        return max(2, -(-FEWEST_PROBES // n_problems))
+    probes = -n_problems % width
+    return probes if probes >= FEWEST_PROBES else probes + width
+
+
+def _fingerprint(operator: KernelOperator) -> bytes:
+    kernel = operator.kernel
+    arrays = [kernel.weights, *kernel.hyperparameters.values()]
+    return b"".join(np.asarray(array, float).tobytes() for array in arrays if array is not None)

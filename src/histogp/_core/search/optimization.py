@@ -1,0 +1,377 @@
+"""The search for hyperparameters that make the data likely."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy import optimize
+
+from histogp._core.data import Array
+from histogp._core.likelihood import BoundName, Likelihood
+from histogp._core.search.ard import search_weights
+from histogp._core.search.feature_objective import Primal
+from histogp._core.search.objectives import Bounded, Data, Estimated, Exact, Objective
+from histogp._core.search.priors import Priors
+from histogp._core.search.quasi_newton import Minimum, minimize
+from histogp._core.search.space import Coordinates, Hyperparameter, Space
+from histogp._core.solvers.factors import searches_primal
+from histogp._core.solvers.problem import SolverOptions
+from histogp._core.threads import single_threaded_blas
+
+Method = Literal["bound", "gradient", "exact"]
+Row = dict[str, float | Array]
+# Examples of the first, exact search, and by how many times more the next ones use.
+SAMPLE = 500
+LEVEL = 4
+# Up to here the threads of BLAS are only in the way of ours.
+SMALL_MATRIX = 2_000
+# Nelder and Mead's simplex does not get anywhere with more.
+MAX_SIMPLEX = 20
+# Steps that promise less, in units of the log-likelihood, are not worth an evaluation.
+GAIN = 0.5
+SAMPLE_GAIN = 2.0
+EXACT_GAIN = 1e-3
+# Weights below this part of the largest become zero.
+PRUNE = 1e-4
+# How far other starts lie from the given one, in logarithms.
+SPREAD = 2.0
+
+
+@dataclass(frozen=True)
+class OptimizationOptions:
+    """What users can say; see `histogp.Optimizer`. A search that is ``warm`` starts close to where it will end."""
+
+    method: Method
+    solver: SolverOptions
+    bound: BoundName = "tightest"
+    n_starts: int = 1
+    max_steps: int = 200
+    sparsity: float = 0.5
+    prior_width: float | None = 1.0
+    n_probes: int | None = None
+    warm: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """theta : the best point; value, error : its likelihood, NaN if it was seen on a sample only;
+    alpha : the solution there, or near; path : all evaluations.
+    """
+
+    theta: Array
+    value: float
+    error: float
+    alpha: Array | None
+    path: list[Row]
+    interrupted: bool
+    converged: bool
+
+
+class StoppedError(Exception):
+    """The caller has seen enough."""
+
+
+def optimise(
+    data: Data,
+    space: Space,
+    options: OptimizationOptions,
+    rng: np.random.Generator,
+    report: Callable[[Row], bool] | None = None,
+) -> Optimum:
+    """Search the space. An interrupt ends the search, not the work: the best point so far counts.
+
+    ``report`` sees every evaluation and returns true to stop.
+    """
+    search = _Search(data, space, options, rng, report)
+    interrupted = False
+    few_threads = not searches_primal(data.operator) and (
+        options.method != "exact" or data.operator.n_rows <= SMALL_MATRIX
+    )
+    try:
+        with single_threaded_blas() if few_threads else nullcontext():
+            search.run()
+    except (KeyboardInterrupt, StoppedError):
+        if search.best is None:
+            raise KeyboardInterrupt from None
+        interrupted = True
+    if search.best is None:
+        raise ValueError(f"No hyperparameters near those given can be evaluated: {search.failure}")
+    theta, result = search.best
+    value, error, alpha = (np.nan, np.nan, None) if result is None else (result.value, result.error, result.alpha)
+    return Optimum(theta, value, error, alpha, search.path, interrupted, search.converged)
+
+
+class _Search:
+    """best : the best point of the whole space so far, with its likelihood unless that is of a sample.
+    failure : why the last point without a likelihood has none.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        space: Space,
+        options: OptimizationOptions,
+        rng: np.random.Generator,
+        report: Callable[[Row], bool] | None,
+    ):
+        self.data = data
+        self.space = space
+        self.options = options
+        self.rng = rng
+        self.report = report
+        self.path: list[Row] = []
+        self.best: tuple[Array, Likelihood | None] | None = None
+        self.best_value = -np.inf
+        self.failure = "their likelihood is not finite."
+        self.converged = True
+        self.n_examples = data.operator.n_rows
+        self.priors = Priors(data, options.prior_width, space.noise)
+        self.sample = data if self.n_examples <= self.sample_size() else self.subset(self.sample_size())
+        self.objective = self.make_objective()
+
+    def make_objective(self) -> Objective:
+        options = self.options
+        if options.method == "bound":
+            return Bounded(self.data, options.bound, options.solver, int(self.rng.integers(2**31)))
+        if searches_primal(self.data.operator):
+            return Primal(self.data)
+        if options.method == "exact" or self.sample is self.data:
+            return Exact(self.data)
+        return self.estimated(self.data)
+
+    def run(self) -> None:
+        if self.options.method == "bound" and len(self.space.start) > MAX_SIMPLEX:
+            raise ValueError(
+                f'optimize="bound" cannot search {len(self.space.start)} hyperparameters, at most {MAX_SIMPLEX}; '
+                'optimize="gradient" can.'
+            )
+        weights = next((one for one in self.space.free if one.name == "weights"), None)
+        if weights is None:
+            self.search_few(self.space, self.space.start)
+            return
+        # First one scale for all weights: a place to start from, and the unit of the prior.
+        common = Space(self.space.kernel, self.space.n_weights, self.space.noise, _with_one_weight(self.space.free))
+        theta = self.search_few(common, common.start)
+        if self.best is None:
+            return
+        rates = self.options.sparsity / (common.values(theta)["scale"] * weights.start)
+        self.priors.rates = rates
+        theta = self.translate(common, theta)
+        self.best_value = -np.inf  # from here on with the prior
+        if isinstance(self.objective, Estimated):
+            self.converged &= search_weights(
+                self.objective,
+                self.space,
+                theta,
+                rates,
+                gain=GAIN,
+                max_steps=self.options.max_steps,
+                record=lambda x, result, value: self.record(self.space, x, result, value),
+            )
+        else:
+            self.search_few(self.space, theta)
+        self.prune(self.best[0])
+
+    def search_few(self, space: Space, start: Array) -> Array:
+        coordinates = Coordinates(space, self.sample.operator, self.priors.mean_square)
+        begin = coordinates.from_theta(start)
+        if not self.options.warm:
+            begin = self.priors.sensible(coordinates, begin)
+        if self.options.method == "bound":
+            x = self.simplex(coordinates, begin)
+        elif "weights" in coordinates.names:
+            x = self.descend(coordinates, begin)
+        else:
+            x = self.ascend_levels(coordinates, begin)
+        return coordinates.to_theta(x)
+
+    def simplex(self, coordinates: Coordinates, start: Array) -> Array:
+        """Nelder and Mead's method, which needs no derivatives."""
+        return self.best_of(
+            coordinates,
+            start,
+            lambda begin: optimize.minimize(
+                lambda x: self.evaluate(self.objective, coordinates, x)[0],
+                np.clip(begin, *coordinates.bounds.T),
+                method="Nelder-Mead",
+                bounds=coordinates.bounds,
+                options={
+                    "initial_simplex": _simplex_around(begin, coordinates.bounds),
+                    "maxfev": self.options.max_steps,
+                    "xatol": 0.05,
+                    "fatol": GAIN,
+                },
+            ),
+        )
+
+    def descend(self, coordinates: Coordinates, start: Array) -> Array:
+        """Many hyperparameters with exact derivatives: L-BFGS-B."""
+        worst = 0.0
+
+        def function(x: Array) -> tuple[float, Array]:
+            nonlocal worst
+            value, slope = self.evaluate(self.objective, coordinates, x)
+            if not np.isfinite(value):
+                return 10 * worst + 1e6, slope
+            worst = max(worst, abs(value))
+            return value, slope
+
+        return self.best_of(
+            coordinates,
+            start,
+            lambda begin: optimize.minimize(
+                function,
+                begin,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=coordinates.bounds,
+                options={"maxfun": self.options.max_steps, "gtol": 1e-2, "ftol": 1e-9},
+            ),
+        )
+
+    def best_of(self, coordinates: Coordinates, start: Array, search: Callable[[Array], Any]) -> Array:
+        """The best result of SciPy's searches from all starts."""
+        found = min((search(begin) for begin in self.starts(coordinates, start)), key=lambda result: result.fun)
+        self.converged &= bool(found.nfev < self.options.max_steps)
+        return found.x
+
+    def ascend_levels(self, coordinates: Coordinates, start: Array) -> Array:
+        """Exactly on a small sample, then with more examples and at last all, each time from what was found before."""
+        in_one_step = self.options.warm or isinstance(self.objective, Exact)
+        objective: Objective = self.objective if in_one_step else Exact(self.sample)
+        size = objective.data.operator.n_rows
+        hessian = np.diag(self.stiffness(coordinates, size))
+        starts = [start] if self.options.warm else self.starts(coordinates, start)
+        found = min(
+            (self.newton(objective, coordinates, begin, hessian) for begin in starts),
+            key=lambda minimum: minimum.value,
+        )
+        while size < self.n_examples:
+            larger = LEVEL * size if LEVEL**2 * size <= self.n_examples else self.n_examples
+            objective = self.objective if larger == self.n_examples else self.estimated(self.subset(larger))
+            self.best_value = -np.inf  # those of fewer examples do not compare
+            found = self.newton(objective, coordinates, found.x, found.hessian * larger / size)
+            size = larger
+        self.converged &= found.converged
+        return found.x
+
+    def newton(self, objective: Objective, coordinates: Coordinates, start: Array, hessian: Array) -> Minimum:
+        # What a warm search could still gain by exact steps is less than the next examples will change.
+        is_exact = isinstance(objective, Exact) and not self.options.warm
+        gain = SAMPLE_GAIN if objective is not self.objective else EXACT_GAIN if is_exact else GAIN
+        return minimize(
+            lambda x: self.evaluate(objective, coordinates, x),
+            start,
+            coordinates.bounds,
+            hessian,
+            max_evaluations=self.options.max_steps,
+            gain=gain,
+            confirm=is_exact,
+        )
+
+    def stiffness(self, coordinates: Coordinates, n_examples: int) -> Array:
+        """A first guess of the second derivatives of the likelihood: large for the noise, small for a transform."""
+        return n_examples * self.data.targets.shape[1] * np.where(coordinates.names == "noise", 1 / 4, 1 / 40)
+
+    def subset(self, size: int) -> Data:
+        return self.data.subset(np.sort(self.rng.choice(self.n_examples, size, replace=False)))
+
+    def estimated(self, data: Data) -> Estimated:
+        return Estimated(data, self.options.n_probes, self.options.solver, int(self.rng.integers(2**31)))
+
+    def starts(self, coordinates: Coordinates, start: Array) -> list[Array]:
+        others = [
+            np.clip(start + self.rng.uniform(-SPREAD, SPREAD, len(start)), *coordinates.bounds.T)
+            for _ in range(self.options.n_starts - 1)
+        ]
+        return [start, *others]
+
+    def sample_size(self) -> int:
+        """Fewer examples where every problem has a matrix of its own."""
+        return int(SAMPLE / np.cbrt(self.data.n_matrices))
+
+    def prune(self, theta: Array) -> None:
+        """Weights that do not matter become exactly zero, unless the likelihood falls."""
+        parts = []
+        for one, values in self.space.parts(theta):
+            relative = values / one.start
+            keep = (one.name != "weights") | (relative >= PRUNE * relative.max())
+            parts.append(np.where(keep, np.log(values), -np.inf))
+        pruned = np.concatenate(parts)
+        before, after = (self.attempt(self.objective, self.space, point) for point in (theta, pruned))
+        if before is None or after is None:
+            return
+        worth = after.value >= before.value - GAIN
+        self.record(self.space, pruned if worth else theta, after if worth else before, np.inf)
+
+    def attempt(self, objective: Objective, space: Space, theta: Array) -> Likelihood | None:
+        """The likelihood, or None where it cannot be computed, for instance with too little noise."""
+        try:
+            result = objective(space, theta)
+        except ValueError as error:  # LinAlgError is one
+            self.failure = str(error)
+            return None
+        return result if np.isfinite(result.value) else None
+
+    def evaluate(self, objective: Objective, coordinates: Coordinates, x: Array) -> tuple[float, Array]:
+        """What is minimised, and its derivative."""
+        space, theta = coordinates.space, coordinates.to_theta(x)
+        result = self.attempt(objective, space, theta)
+        if result is None:
+            return np.inf, np.zeros_like(x)
+        penalty, its_slope = self.priors.penalty(coordinates, theta)
+        value = result.value - penalty
+        self.record(space, theta, result, value, objective.data.operator.n_rows)
+        if not result.demand:
+            return -value, np.empty(0)
+        return -value, coordinates.slope(theta, its_slope - space.gradient(theta, result.derivatives))
+
+    def record(
+        self, space: Space, x: Array, result: Likelihood, penalised: float, n_examples: int | None = None
+    ) -> None:
+        theta = self.translate(space, x)
+        row: Row = {
+            "log_marginal_likelihood": result.value,
+            "standard_error": result.error,
+            "n_examples": n_examples or self.n_examples,
+            "n_products": result.n_products,
+        }
+        for one, values in self.space.parts(theta):
+            if one.name == "weights":
+                relative = values / one.start
+                row["n_weights"] = int(np.sum(relative >= PRUNE * relative.max()))
+            else:
+                row[one.name] = float(values[0]) if one.value_of is None else values
+        self.path.append(row)
+        if penalised >= self.best_value:
+            self.best_value = penalised
+            complete = n_examples is None or n_examples == self.n_examples
+            self.best = theta, result if complete else None
+        if self.report is not None and self.report(row):
+            raise StoppedError
+
+    def translate(self, space: Space, x: Array) -> Array:
+        """A point of the space with a common weight as one of the whole space."""
+        if space is self.space:
+            return x
+        given = space.values(x)
+        return np.log(
+            np.concatenate(
+                [one.start * given["scale"] if one.name == "weights" else given[one.name] for one in self.space.free]
+            )
+        )
+
+
+def _with_one_weight(free: tuple[Hyperparameter, ...]) -> tuple[Hyperparameter, ...]:
+    return tuple(Hyperparameter("scale", np.ones(1), one.bounds) if one.name == "weights" else one for one in free)
+
+
+def _simplex_around(x: Array, bounds: Array) -> Array:
+    """x and a point half a unit away in each direction, within the bounds; (p + 1, p)."""
+    x = np.clip(x, *bounds.T)
+    steps = np.where(x + 0.5 <= bounds[:, 1], 0.5, -0.5)
+    return np.vstack([x, x + np.diag(steps)])

@@ -1,0 +1,198 @@
+"""Preconditioned conjugate gradients for all right-hand sides together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from histogp._core.data import Array
+from histogp._core.operators.contract import KernelOperator, Precision
+from histogp._core.solvers.preconditioner import Preconditioner
+from histogp._core.solvers.problem import SINGLE_PRECISION_TOL, Callback, Noise, Solution, relative
+from histogp._core.threads import single_threaded_blas
+
+
+def solve_cg(
+    operator: KernelOperator,
+    noise: Noise,
+    right_hand_sides: Array,
+    *,
+    tol: float,
+    max_iter: int,
+    preconditioner: Preconditioner | None = None,
+    start: Array | None = None,
+    callback: Callback | None = None,
+    problems: Array | None = None,
+) -> Solution:
+    """Solve ``(K + diag(noise)) x = b`` for each column until ``max|r| <= tol max|b|``.
+
+    The columns run independent recurrences but share every product with K. The products may be in
+    single precision; a column counts as solved only when its residual, recomputed in float64, meets
+    the target. Otherwise the iteration goes on from that residual in double precision. Residuals of a
+    recurrence in double precision count as they are while its rounding is far below the target.
+
+    Parameters
+    ----------
+    right_hand_sides : (N, M)
+    start : (N, M) or None
+        A guess of the solution.
+    problems : (M,) or None
+        The number of the problem, where each has its noise, that a column belongs to; None: its own.
+    """
+    with single_threaded_blas():
+        iteration = _Iteration(operator, noise, right_hand_sides, tol, preconditioner, callback, problems)
+        return iteration.run(max_iter, start)
+
+
+class _Iteration:
+    def __init__(
+        self,
+        operator: KernelOperator,
+        noise: Noise,
+        right_hand_sides: Array,
+        tol: float,
+        preconditioner: Preconditioner | None,
+        callback: Callback | None,
+        problems: Array | None,
+    ):
+        self.operator = operator
+        self.diagonals = noise.diagonals()
+        self.problems = np.arange(right_hand_sides.shape[1]) if problems is None else problems
+        self.steps: list[Array] = []
+        self.ratios: list[Array] = []
+        self.preconditioner = preconditioner
+        self.callback = callback
+        self.tol = tol
+        largest = np.abs(right_hand_sides).max(axis=0)
+        self.scale = np.where(largest > 0, largest, 1.0)
+        self.b = right_hand_sides / self.scale
+        # A single vector gains little from single precision, less than the iterations that it costs.
+        single = tol >= SINGLE_PRECISION_TOL and right_hand_sides.shape[1] > 1
+        self.precision: Precision = "single" if single else "double"
+        self.n_iterations = 0
+        self.n_products = 0
+        self.stopped = False
+        self.largest = 0.0
+
+    def run(self, max_iter: int, start: Array | None) -> Solution:
+        self.x = np.zeros_like(self.b) if start is None else start / self.scale
+        r = self.b.copy() if start is None else self.true_residuals(slice(None))
+        residuals = relative(r, np.ones(r.shape[1]))
+        cold = start is None
+        while True:
+            todo = np.flatnonzero(residuals > self.tol)
+            if len(todo) == 0 or self.stopped or self.n_iterations >= max_iter:
+                break
+            n_before = self.n_iterations
+            self.largest = residuals.max()
+            r[:, todo] = self.descend(todo, r[:, todo], max_iter, record=cold)
+            cold = False
+            if not self.is_exact(self.n_iterations - n_before):
+                r[:, todo] = self.true_residuals(todo)
+            residuals[todo] = relative(r[:, todo], np.ones(len(todo)))
+            self.precision = "double"
+        return Solution(
+            self.x * self.scale,
+            r * self.scale,
+            residuals,
+            n_iterations=self.n_iterations,
+            n_products=self.n_products,
+            converged=bool(np.all(residuals <= self.tol)),
+            stopped_by_callback=self.stopped,
+            rank=self.preconditioner.rank if self.preconditioner else 0,
+            steps=np.reshape(self.steps, (-1, self.b.shape[1])),
+            ratios=np.reshape(self.ratios, (-1, self.b.shape[1])),
+        )
+
+    def is_exact(self, n_steps: int) -> bool:
+        """Whether the residuals of the recurrence are as good as true ones: each step adds rounding of the largest."""
+        drift = 100 * np.finfo(np.float64).eps * n_steps * max(self.largest, 1.0)
+        return self.precision == "double" and bool(drift <= 1e-6 * self.tol)
+
+    def descend(self, active: Array, r: Array, max_iter: int, record: bool) -> Array:
+        """Iterate on the columns ``active`` until the recurrence says that they have converged; returns its residuals.
+
+        ``record`` keeps the coefficients of the recurrence.
+        """
+        everything, given = r, np.arange(len(active))
+        x = self.x[:, active]
+        z = self.precondition(r, active)
+        p = z.copy()
+        rz = _dots(r, z)
+        try:
+            while self.n_iterations < max_iter:
+                q = self.multiply(p, active)
+                curvature = _dots(p, q)
+                step = np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > 0)
+                x += step * p
+                r -= step * q
+                self.n_iterations += 1
+                if record:
+                    self.steps.append(self.of_all_columns(active, step))
+                residuals = np.abs(r).max(axis=0)
+                self.largest = max(self.largest, residuals.max())
+                if self.callback is not None and self.report(active, x, residuals):
+                    self.stopped = True
+                    break
+                unsolved = np.flatnonzero(residuals > self.tol)
+                if len(unsolved) == 0:
+                    break
+                if self.n_blocks(len(unsolved)) < self.n_blocks(len(active)):
+                    self.x[:, active], everything[:, given] = x, r
+                    active, given, rz = active[unsolved], given[unsolved], rz[unsolved]
+                    x, r, p = x[:, unsolved], r[:, unsolved], p[:, unsolved]
+                z = self.precondition(r, active)
+                old, rz = rz, _dots(r, z)
+                ratio = np.divide(rz, old, out=np.zeros_like(rz), where=old > 0)
+                if record:
+                    self.ratios.append(self.of_all_columns(active, ratio))
+                p *= ratio
+                p += z
+        finally:
+            self.x[:, active] = x
+        everything[:, given] = r
+        return everything
+
+    def n_blocks(self, n_columns: int) -> int:
+        return -(-n_columns // self.operator.block_width)
+
+    def of_all_columns(self, active: Array, values: Array) -> Array:
+        full = np.full(self.b.shape[1], np.nan)
+        full[active] = values
+        return full
+
+    def report(self, active: Array, x: Array, residuals: Array) -> bool:
+        def present() -> Array:
+            values = self.x.copy()
+            values[:, active] = x
+            return values * self.scale
+
+        assert self.callback is not None
+        return self.callback(self.n_iterations, residuals, present)
+
+    def precondition(self, r: Array, active: Array) -> Array:
+        if self.preconditioner is None:
+            return r if is_uniform(self.diagonals) else r / self.diagonal_of(active)
+        return self.preconditioner.apply(r, self.problems[active])
+
+    def multiply(self, p: Array, active: Array) -> Array:
+        self.n_products += p.shape[1]
+        q = self.operator.matmat(p, self.precision)
+        q += self.diagonal_of(active) * p
+        return q
+
+    def diagonal_of(self, active: Array | slice) -> Array:
+        return self.diagonals if self.diagonals.shape[1] == 1 else self.diagonals[:, self.problems[active]]
+
+    def true_residuals(self, active: Array | slice) -> Array:
+        x = self.x[:, active]
+        self.n_products += x.shape[1]
+        return self.b[:, active] - self.operator.matmat(x) - self.diagonal_of(active) * x
+
+
+def is_uniform(diagonals: Array) -> bool:
+    """Whether the noise is one number; otherwise it serves as preconditioner where there is no other."""
+    return diagonals.shape[1] == 1 and np.ptp(diagonals) == 0
+
+
+def _dots(a: Array, b: Array) -> Array:
+    return np.einsum("ij,ij->j", a, b)

@@ -1,0 +1,101 @@
+"""A linear system with ``K + diag(noise)`` as its parts: noise, options, solution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from histogp._core.data import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """One diagonal for all right-hand sides, or one a one-vs-rest problem.
+
+    sample : (N,) noise variance of each row.
+    problem_of : (N,) or None; the number of the problem in which a row is positive.
+    positive, negative : (M,) or None; factors on ``sample`` for the positive and the other rows of
+        each problem: label-dependent noise (supplement of gp-hik-eccv2012, section S1).
+    """
+
+    sample: Array
+    problem_of: Array | None = None
+    positive: Array | None = None
+    negative: Array | None = None
+
+    @property
+    def is_per_problem(self) -> bool:
+        return self.problem_of is not None
+
+    @property
+    def n_matrices(self) -> int:
+        """How many diagonals there are: one, or one a problem."""
+        return 1 if self.positive is None else len(self.positive)
+
+    def diagonals(self) -> Array:
+        """The diagonals as columns: (N, 1), or (N, M) with one a problem."""
+        if self.problem_of is None or self.positive is None or self.negative is None:
+            return self.sample[:, None]
+        diagonals = self.sample[:, None] * self.negative
+        diagonals[np.arange(len(self.sample)), self.problem_of] = self.sample * self.positive[self.problem_of]
+        return diagonals
+
+    def scaled(self, factor: float) -> Noise:
+        return replace(self, sample=self.sample * factor)
+
+    def subset(self, rows: Array) -> Noise:
+        """The noise of some rows."""
+        problem_of = None if self.problem_of is None else self.problem_of[rows]
+        return replace(self, sample=self.sample[rows], problem_of=problem_of)
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """See the estimators."""
+
+    solver: Literal["auto", "cg", "cholesky"] = "auto"
+    tol: float = 1e-2
+    max_iter: int = 1000
+    preconditioner_rank: int | Literal["auto"] = "auto"
+    n_threads: int = 1
+
+
+# Called after every iteration with its number (from 1), the residuals of the right-hand sides that are
+# not solved yet, relative to their largest entries, and a function that returns the present solution;
+# true stops the solver.
+Callback = Callable[[int, Array, Callable[[], Array]], bool]
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The solution (N, M), what it cost, and the true float64 residuals ``max|r| / max|b|``, (M,).
+
+    ``remainder`` (N, M) is ``b - A x``, in float64.
+
+    ``steps`` (n, M) and ``ratios`` (n - 1, M) are the coefficients of conjugate gradients up to the first restart, NaN
+    where a column was left out; none for other solvers and from a start other than zero.
+    """
+
+    values: Array
+    remainder: Array
+    residuals: Array
+    n_iterations: int
+    n_products: int
+    converged: bool
+    stopped_by_callback: bool = False
+    rank: int = 0
+    steps: Array = field(default_factory=lambda: np.empty((0, 0)))
+    ratios: Array = field(default_factory=lambda: np.empty((0, 0)))
+
+
+def relative(residuals: Array, scale: Array) -> Array:
+    """``max|r| / scale`` of each column; zero where both are zero."""
+    return np.abs(residuals).max(axis=0) / np.where(scale > 0, scale, 1.0)
+
+
+# Single-precision products are good to about 1e-6; for tighter targets the restart that repairs them
+# would cost more than they save.
+SINGLE_PRECISION_TOL = 1e-5

@@ -1,0 +1,1 @@
+"""Variances of test rows, one way to compute them a file."""

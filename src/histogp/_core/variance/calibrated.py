@@ -1,0 +1,162 @@
+"""The variance from tables, weighed so that it fits exact leave-one-out variances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from histogp._core.data import Array, Rows
+from histogp._core.layouts import Layout
+from histogp._core.operators.contract import KernelOperator
+from histogp._core.solvers.iterative import solve_cg
+from histogp._core.solvers.preconditioner import Preconditioner, make_preconditioner
+from histogp._core.solvers.problem import Noise, SolverOptions
+from histogp._core.solvers.subspace import Subspace, leading_subspace
+from histogp._core.threads import single_threaded_blas
+from histogp._core.variance.shortfall import Shortfall, note
+
+# With fewer examples there is nothing to weigh, and exact variances are quick.
+FEWEST = 256
+# Dimension of the subspace for what the dimensions of the data share.
+RANK = 64
+# Examples left out of the tables: one in so many, and at most.
+LEFT_OUT_PART = 8
+MOST_LEFT_OUT = 1024
+# Exact leave-one-out variances are computed for blocks of so many of them, a second block only if the first one shows
+# a larger error than this.
+BLOCK = 16
+GOOD_ERROR = 0.03
+# Residual at which a leave-one-out variance is extrapolated from.
+TOL = 0.01
+MAX_ITER = 500
+# Rows that it takes to fit, and variances, in units of those of the prior, that are rounding.
+MIN_ROWS = 6
+SMALLEST = 1e-9
+# Nodes of the table in each dimension.
+NODES = 64
+# Weights of dimensions that do not interact; fitted ones differ from these only as far as the data say.
+START = np.array([1.0, 0.0, 0.0])
+NEGLIGIBLE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """``w_1 s(x) + w_2 K(x, x) + w_3 (K(x, x) - q(x))``, between 0 and ``K(x, x) - q(x)``.
+
+    s adds up the variances that the dimensions have if each is observed alone: close to the variance where the
+    dimensions hardly interact, as in bags of words. ``q = k^T V (V^T A V)^-1 V^T k`` for a subspace V is a part of
+    what the data explain, so that ``K(x, x) - q(x)`` bounds the variance; it knows what the dimensions share. The
+    weights fit exact leave-one-out variances of a few training rows, which neither s nor V have seen. Heights beyond
+    those of training add to the variance as they are, and do not count in the formula.
+
+    table : (n_nodes, 1 + r), of s and ``(V^T A V)^(-1/2) V^T k``, single precision
+    weights : (3,)
+    error : the root mean square of the relative error, by leave-one-out of the fit
+    left_out, left_out_variances : (n,), training rows that the tables have not seen, and their variances
+    """
+
+    layout: Layout
+    table: Array
+    weights: Array
+    error: float
+    left_out: Array
+    left_out_variances: Array
+
+    def variance(self, rows: Rows, n_threads: int = 1) -> Array:
+        features, beyond = self.features(rows, n_threads)
+        return self.weigh(features) + beyond
+
+    def weigh(self, features: Array) -> Array:
+        return np.clip(features @ self.weights, 0.0, np.maximum(features[:, 2], 0.0))
+
+    def features(self, rows: Rows, n_threads: int = 1) -> tuple[Array, Array]:
+        """s, ``K(x, x)`` and ``K(x, x) - q`` for each test row, (n, 3), and what lies beyond the nodes, (n,)."""
+        located = self.layout.locate(rows, n_threads)
+        prior = rows.row_sums(self.layout.kernel.heights(rows)) - located.beyond
+        found = self.layout.read(self.table, located, n_threads)
+        explained = np.einsum("ij,ij->i", found[:, 1:], found[:, 1:], dtype=np.float64)
+        return np.stack([found[:, 0], prior, prior - explained], axis=1), located.beyond
+
+
+def calibrate(operator: KernelOperator, noise: Array, n_threads: int, seed: int) -> Calibrated:
+    """Make the tables and fit the weights; noise (N,)."""
+    rng = np.random.default_rng(seed)
+    n = operator.n_rows
+    index = np.sort(rng.choice(n, min(n // LEFT_OUT_PART, MOST_LEFT_OUT), replace=False))
+    kept = np.setdiff1d(np.arange(n), index)
+    rest, left_out = operator.remove(index), operator.remove(kept).training_rows()
+    with single_threaded_blas():
+        subspace = leading_subspace(rest, RANK, rng)
+        projector = _whiten(subspace, noise[kept])
+    layout = rest.layout(NODES)
+    table = np.hstack([rest.tabulate_smoothed(layout, noise[kept]), rest.tabulate(layout, projector)])
+    tables = Calibrated(layout, table.astype(np.float32), START, np.inf, index, np.empty(0))
+    features, beyond = tables.features(left_out, n_threads)
+    options = SolverOptions("cg", TOL, MAX_ITER, "auto", n_threads)
+    preconditioner = make_preconditioner(operator, Noise(noise), BLOCK, options, rng)
+    chosen = rng.permutation(len(index))[: 2 * BLOCK]
+    exact = np.empty(0)
+    while len(exact) < len(chosen) and tables.error > GOOD_ERROR:
+        more = index[chosen[len(exact) : len(exact) + BLOCK]]
+        exact = np.append(exact, _leave_one_out(operator, noise, more, preconditioner))
+        known = chosen[: len(exact)]
+        weights, error = _fit(features[known], exact - beyond[known])
+        tables = replace(tables, weights=weights, error=error)
+    return replace(tables, left_out_variances=tables.weigh(features) + beyond)
+
+
+def _whiten(subspace: Subspace, noise: Array) -> Array:
+    """``V (V^T A V)^(-1/2)``, (N, r)."""
+    basis = subspace.basis
+    projected = basis.T @ (subspace.image + noise[:, None] * basis)
+    values, vectors = np.linalg.eigh((projected + projected.T) / 2)
+    return basis @ (vectors / np.sqrt(values))
+
+
+def _leave_one_out(
+    operator: KernelOperator, noise: Array, index: Array, preconditioner: Preconditioner | None
+) -> Array:
+    """``1 / [A^-1]_ii - noise_i`` for the rows ``index``, (n,).
+
+    Conjugate gradients add up ``[A^-1]_ii`` from positive terms that soon fall geometrically: the rest of the series
+    is extrapolated from the last ones.
+    """
+    columns = np.arange(len(index))
+    sides = np.zeros((operator.n_rows, len(index)))
+    sides[index, columns] = 1.0
+    solution = solve_cg(operator, Noise(noise), sides, tol=TOL, max_iter=MAX_ITER, preconditioner=preconditioner)
+    if not solution.converged:
+        message = (
+            f"The solver stopped after {MAX_ITER} iterations, so that the variance 'calibrated' may be too large: the "
+            "noise is very small against the kernel."
+        )
+        note("calibrated", Shortfall(message))
+    found = solution.values[index, columns]
+    diagonal = found + np.einsum("ij,ij->j", solution.remainder, solution.values)
+    n_terms = len(solution.steps)
+    if 4 <= n_terms == solution.n_iterations:
+        terms = solution.steps * np.cumprod(np.vstack([np.ones(len(index)), solution.ratios[: n_terms - 1]]), axis=0)
+        terms *= found / terms.sum(axis=0)
+        last, before = terms[-2:].sum(axis=0), terms[-4:-2].sum(axis=0)
+        shrink = np.clip(np.divide(last, before, out=np.zeros_like(last), where=before > 0) ** 0.5, 0.0, 0.9)
+        diagonal += terms[-1] * shrink / (1 - shrink)
+    return np.maximum(1 / diagonal - noise[index], SMALLEST * operator.diagonal()[index])
+
+
+def _fit(features: Array, exact: Array) -> tuple[Array, float]:
+    """Weights with the smallest relative squared error, and its root mean square by leave-one-out."""
+    usable = exact > 0
+    if usable.sum() < MIN_ROWS:  # rows of zeros, of which nothing can be learned
+        return START, 1.0
+    scaled = features[usable] / exact[usable, None]
+    left, values, right = np.linalg.svd(scaled, full_matrices=False)
+    good = values > NEGLIGIBLE * values[0]
+    left, values, right = left[:, good], values[good], right[good]
+    # Only what the data can tell is changed.
+    missing = 1 - scaled @ START
+    change = left.T @ missing
+    residuals = missing - left @ change
+    leverage = np.minimum((left**2).sum(axis=1), 0.99)
+    weights = START + right.T @ (change / values)
+    return weights, float(np.sqrt(np.mean((residuals / (1 - leverage)) ** 2)))

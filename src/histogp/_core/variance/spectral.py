@@ -1,0 +1,127 @@
+"""Bounds of the variance from the largest eigenvalues (FAPU and CAPU in gp-hik-ijcv2016, sections 7.2 and 7.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from histogp._core.data import Array, Rows
+from histogp._core.operators.contract import KernelOperator
+from histogp._core.predictors import Table
+from histogp._core.solvers.subspace import largest_eigenvalue_bound
+from histogp._core.threads import single_threaded_blas
+
+# Eigenvectors are iterated until their residuals are below this part of the largest eigenvalue.
+ACCURACY = 1e-8
+# Up to here all eigenvectors are found at once.
+DENSE = 500
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Leading eigenvectors of ``A = K + diag(noise)`` as columns, (N, m), and their eigenvalues, (m,).
+
+    ceilings : (m + 1,); the k-th is a bound of all eigenvalues from the k-th on, counted from 0. Ritz values lie below
+        the eigenvalues, so the norms of the residuals are added; a ceiling of zero says that nothing is left.
+    """
+
+    vectors: Array
+    values: Array
+    ceilings: Array
+
+    @classmethod
+    def build(cls, operator: KernelOperator, noise: Array, n_vectors: int, rng: np.random.Generator) -> Spectrum:
+        """At least ``n_vectors`` eigenvectors and a ceiling of the rest."""
+        n = operator.n_rows
+        top = largest_eigenvalue_bound(operator, noise, rng)
+        if n_vectors == 0:
+            return cls(np.empty((n, 0)), np.empty(0), np.array([top]))
+        wanted = n_vectors + 1
+        if n <= max(DENSE, 2 * wanted):
+            values, vectors = np.linalg.eigh(operator.matrix() + np.diag(noise))
+            values, vectors = values[::-1], vectors[:, ::-1]
+            ceilings = np.append(values, 0.0)
+            ceilings[0] = max(top, values[0])
+            return cls(vectors, values, ceilings)
+
+        def multiply(vector: Array) -> Array:
+            return operator.matmat(vector.reshape(n, -1)).reshape(vector.shape) + noise * vector
+
+        with single_threaded_blas():
+            values, vectors = _leading(multiply, n, wanted, rng)
+            residuals = operator.matmat(vectors) + noise[:, None] * vectors - vectors * values
+        ceilings = values + np.linalg.norm(residuals, axis=0)
+        ceilings[0] = max(top, ceilings[0])
+        return cls(vectors[:, :-1], values[:-1], np.maximum.accumulate(ceilings[::-1])[::-1])
+
+    def fine_variance(self, operator: KernelOperator, rows: Rows, n_vectors: Array) -> Array:
+        """Upper bounds of the variance with these numbers of eigenvectors, (n, len(n_vectors)): eq. 29."""
+        out = np.empty((rows.n_rows, len(n_vectors)))
+        prior = operator.cross_diagonal(rows)
+        most = min(int(max(n_vectors)), len(self.values))
+        for some, block in operator.cross(rows):
+            norms = np.einsum("ij,ij->i", block, block)
+            projections = (block @ self.vectors[:, :most]) ** 2
+            explained = np.concatenate([np.zeros((len(block), 1)), np.cumsum(projections, axis=1)], axis=1)
+            known = np.concatenate(
+                [np.zeros((len(block), 1)), np.cumsum(projections / self.values[:most], axis=1)], axis=1
+            )
+            for column, wanted in enumerate(n_vectors):
+                k = min(int(wanted), most)
+                ceiling = self.ceilings[k]
+                rest = np.maximum(norms - explained[:, k], 0.0) / ceiling if ceiling > 0 else 0.0
+                out[some, column] = prior[some] - known[:, k] - rest
+        return np.clip(out, 0.0, prior[:, None])
+
+
+def _leading(multiply: Callable[[Array], Array], n: int, wanted: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """The largest eigenvalues, descending, and their vectors.
+
+    From one start a Krylov space holds one vector of each eigenspace, so that repeated eigenvalues can be missed. What
+    is found is taken out and the rest is searched until nothing larger comes.
+    """
+    system = LinearOperator((n, n), multiply, dtype=np.float64)
+    values, vectors = eigsh(system, wanted, v0=rng.standard_normal(n), tol=ACCURACY)
+    while True:
+        found = vectors
+
+        def deflated(vector: Array, found: Array = found) -> Array:
+            inside = vector - found @ (found.T @ vector)
+            image = multiply(inside)
+            return image - found @ (found.T @ image)
+
+        rest = LinearOperator((n, n), deflated, dtype=np.float64)
+        value, vector = eigsh(rest, 1, v0=rng.standard_normal(n), tol=ACCURACY)
+        if value[0] <= values.min() + ACCURACY * values.max():
+            break
+        values, vectors = np.append(values, value), np.hstack([vectors, vector])
+        keep = np.argsort(-values)[:wanted]
+        values, vectors = values[keep], np.linalg.qr(vectors[:, keep])[0]
+    order = np.argsort(-values)
+    return values[order].copy(), vectors[:, order].copy()
+
+
+@dataclass(frozen=True, eq=False)
+class Coarse:
+    """``K(x, x) - sum_d |k_d(x)|^2 / ceiling``: eq. 30 with eq. 32 as a bound of the norm."""
+
+    operator: KernelOperator
+    norms: Table
+    ceiling: float
+
+    def variance(self, rows: Rows, n_threads: int = 1) -> Array:
+        prior = self.operator.cross_diagonal(rows)
+        return np.clip(prior - self.norms.evaluate(rows, n_threads)[:, 0] / self.ceiling, 0.0, prior)
+
+
+@dataclass(frozen=True, eq=False)
+class CoarseQuantized:
+    """The same from a table, read at the next node below, so that it stays a bound (q-CAPU)."""
+
+    table: Table
+
+    def variance(self, rows: Rows, n_threads: int = 1) -> Array:
+        return np.maximum(self.table.evaluate(rows, n_threads), 0.0)

@@ -1,0 +1,127 @@
+"""What estimators share: validation of what users pass, and one state at a time for readers and updates."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from joblib import cpu_count, effective_n_jobs
+from scipy import sparse
+from sklearn.utils import check_array
+from sklearn.utils._param_validation import validate_parameter_constraints
+from sklearn.utils.validation import validate_data
+
+from histogp._core.data import Array
+from histogp._core.variance.shortfall import collecting, is_collecting, note
+from histogp._sklearn import check_sample_weight, warn
+from histogp.exceptions import VarianceWarning
+
+
+def validate_features(estimator: Any, X: Any, *, reset: bool, y: Any = "no_validation", **y_options: Any) -> Any:
+    """``validate_data`` for non-negative features, dense or CSR, float32 or float64."""
+    options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "reset": reset, "order": "C"}
+    try:
+        validated = validate_data(estimator, X, y, **options, **y_options)
+    except ValueError as error:
+        if str(error).startswith("Input X contains"):
+            _name_column(X, str(error))
+        raise
+    refuse_negative(validated[0] if isinstance(validated, tuple) else validated, type(estimator).__name__)
+    return validated
+
+
+def _name_column(X: Any, complaint: str) -> None:
+    """Say where a value is that is not finite, and what to do."""
+    X = check_array(X, accept_sparse="csc", dtype=np.float64, ensure_all_finite=False)
+    if sparse.issparse(X):
+        entry = np.flatnonzero(~np.isfinite(X.data))[0]
+        column = np.searchsorted(X.indptr, entry, side="right") - 1
+    else:
+        column = np.flatnonzero(~np.isfinite(X).all(axis=0))[0]
+    what = complaint.splitlines()[0].rstrip(".")
+    raise ValueError(f"{what} in column {column}: fill such values in (SimpleImputer) or leave the rows out.") from None
+
+
+def refuse_negative(X: Any, name: str) -> None:
+    values = X.data if sparse.issparse(X) else X
+    if values.size and values.min() < 0:
+        lowest = X.min(axis=0)
+        lowest = lowest.toarray().ravel() if sparse.issparse(lowest) else lowest
+        column = np.flatnonzero(lowest < 0)[0]
+        raise ValueError(
+            f"Negative values in data passed to {name}: column {column} goes down to {lowest[column]:g}, but "
+            "histogram kernels need features >= 0; scale them (MinMaxScaler), or split each into a positive and a "
+            "negative part."
+        )
+
+
+def validate_weights(sample_weight: Any, X: Any) -> Array:
+    """One non-negative float64 weight a row, not all zero."""
+    return check_sample_weight(sample_weight, X)
+
+
+def number_of_threads(n_jobs: int | None) -> int:
+    """Threads for ``n_jobs``: None is Numba's setting (one inside joblib's workers), -1 all cores."""
+    if n_jobs is None:
+        return int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
+    return min(effective_n_jobs(n_jobs), cpu_count())
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+_swap = threading.Lock()
+
+
+def snapshot(estimator: Any) -> Any:
+    """A shallow copy, which a change of the estimator's attributes does not reach."""
+    other = object.__new__(type(estimator))
+    other.__dict__.update(vars(estimator))
+    return other
+
+
+def reading(method: Method) -> Method:
+    """Let a method see one state from beginning to end, also while another thread updates the estimator."""
+
+    @wraps(method)
+    def on_snapshot(self: Any, *arguments: Any, **options: Any) -> Any:
+        with warning_once():
+            return method(snapshot(self), *arguments, **options)
+
+    return on_snapshot  # type: ignore[return-value]
+
+
+@contextmanager
+def warning_once() -> Iterator[None]:
+    """Warn of what variances fell short of in the block: when it ends well, once for each kind.
+
+    Inside of another such block that one warns, so that a public method may call others.
+    """
+    is_inside = is_collecting()
+    with collecting() as found:
+        yield
+    for kind, shortfall in found.items():
+        if is_inside:
+            note(kind, shortfall)
+        else:
+            warn(shortfall.message, VarianceWarning)
+
+
+@contextmanager
+def updating(estimator: Any) -> Iterator[Any]:
+    """A copy to change, which takes the place of the estimator's state at once, and only if all went well."""
+    before = vars(estimator)
+    changed = snapshot(estimator)
+    parameters = estimator.get_params(deep=False)
+    validate_parameter_constraints(estimator._parameter_constraints, parameters, caller_name=type(estimator).__name__)
+    with warning_once():
+        yield changed
+    with _swap:
+        if vars(estimator) is not before:
+            raise RuntimeError("Another thread has updated this estimator meanwhile; this update is left out.")
+        # What `set_params` has changed meanwhile.
+        changed.__dict__.update({name: before[name] for name in parameters if before[name] is not parameters[name]})
+        estimator.__dict__ = changed.__dict__

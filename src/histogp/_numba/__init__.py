@@ -1,1 +1,0 @@
-"""Compiled leaf loops: functions that take arrays and fill arrays, nothing else."""

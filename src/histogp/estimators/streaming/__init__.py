@@ -1,1 +1,0 @@
-"""Estimators that learn from statistics of chunks."""

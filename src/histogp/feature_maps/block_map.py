@@ -1,0 +1,304 @@
+"""Several feature maps side by side, each for some columns: a sum of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import _fit_context, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils._indexing import _get_column_indices
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from histogp._core.data import Array, dense
+from histogp._core.least_squares.ridge import Components
+from histogp._core.least_squares.statistics import Quadratic, StreamingStatistics, Sums
+from histogp._core.threads import Lazy, announce_compilation
+from histogp._estimator import updating
+from histogp.feature_maps.expansions import FeatureMap
+
+
+class BlockMap(FeatureMap):
+    """The features of several maps, each of some columns, one after the other; their kernels add up.
+
+    Parameters
+    ----------
+    blocks : list of (name, map, columns)
+        Much like those of `sklearn.compose.ColumnTransformer`: a text, a transformer such as `ExpChi2Sampler` or None
+        for the columns as they are, and a slice, numbers, a mask or, for data with names, names of columns. Columns may
+        be in several blocks, and in none.
+    pca_components : int or None, default=None
+        Replace the features of each block by that many of their principal components, or by all if there are fewer (the
+        first stage of algorithm 4 of chi2-linear-approximation).
+    chunk_bytes : int, default=2**27
+        Memory for features at a time while components are found.
+
+    Attributes
+    ----------
+    block_of_ : ndarray of shape (n_features_out,)
+        The number of the block of each feature.
+    columns_ : list of ndarray
+        The numbers of the columns of each block.
+    maps_ : list
+        Fitted.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histogp.feature_maps import AdditiveChi2Map, BlockMap, ExpChi2Sampler
+    >>> X = np.random.default_rng(0).random((20, 5))
+    >>> both = BlockMap([("shape", ExpChi2Sampler(100), slice(0, 3)), ("colour", AdditiveChi2Map(), [3, 4])])
+    >>> both.fit_transform(X).shape
+    (20, 110)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "blocks": [list, tuple],
+        "pca_components": [None, Interval(Integral, 1, None, closed="left")],
+        "chunk_bytes": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    columns_: list[Array]
+    maps_: list[Any]
+    _sums: list[StreamingStatistics] | None
+
+    def __init__(self, blocks: Any, *, pca_components: int | None = None, chunk_bytes: int = 2**27):
+        self.blocks = blocks
+        self.pca_components = pca_components
+        self.chunk_bytes = chunk_bytes
+
+    @property
+    def _is_random(self) -> bool:  # type: ignore[override]
+        return all(getattr(map_, "_is_random", False) for _, map_, _ in checked_blocks(self.blocks))
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if "_found" in state:  # which has locks
+            state["_found"] = self._components() if self._projects else None
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({name: value for name, value in state.items() if name != "_found"})
+        if "_found" in state:
+            self._found = Lazy()
+            self._found.put("components", state["_found"])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        maps = [map_ for _, map_, _ in checked_blocks(self.blocks) if hasattr(map_, "__sklearn_tags__")]
+        tags.input_tags.positive_only = any(map_.__sklearn_tags__().input_tags.positive_only for map_ in maps)
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any = None) -> BlockMap:
+        """Adapt all maps to X (n_samples, n_features); y is for those that look at it."""
+        with updating(self) as changed:
+            changed.__dict__.pop("maps_", None)
+            changed._add(X, y)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def partial_fit(self, X: Any, y: Any = None) -> BlockMap:
+        """Let further rows take part in finding the components; the maps adapt to the first ones alone."""
+        with updating(self) as changed:
+            changed._add(X, y)
+        return self
+
+    def _add(self, X: Any, y: Any) -> None:
+        announce_compilation()
+        first = not hasattr(self, "maps_")
+        blocks, given = checked_blocks(self.blocks), X
+        X = self._validated(X, reset=first)
+        if first:
+            named = given if hasattr(self, "feature_names_in_") else X
+            columns = [_numbers(named, name, own) for name, _, own in blocks]
+            maps = [None if map_ is None else clone(map_) for _, map_, _ in blocks]
+            for map_, numbers in zip(maps, columns, strict=True):
+                if map_ is not None:
+                    # That of a frozen one would be the estimator within, thawed.
+                    if hasattr(map_, "set_output") and not isinstance(map_, FrozenEstimator):
+                        map_.set_output(transform="default")
+                    map_.fit(_part(X, numbers), y)
+            self.columns_, self.maps_ = columns, maps
+            self._widths = [block.shape[1] for block in self._raw(X[:1])]
+            self._sums = None
+            self.__dict__.pop("_found", None)
+        if self.pca_components is not None:
+            self._collect(X)
+        self._describe()
+
+    def _collect(self, X: Any) -> None:
+        """Sums for the principal components of each block."""
+        if hasattr(self, "_found") and self._sums is None:
+            raise ValueError("This map came from a file, which has its components alone: fit it again.")
+        sums = [Sums(width, single=self._is_random) for width in self._widths]
+        step = max(1, self.chunk_bytes // (8 * max(self._widths)))
+        for begin in range(0, X.shape[0], step):
+            for own, block in zip(sums, self._raw(X[begin : begin + step]), strict=True):
+                own.add(block)
+        new = [own.total() for own in sums]
+        self._sums = new if self._sums is None else [a + b for a, b in zip(self._sums, new, strict=True)]
+        self._found = Lazy()
+
+    def _describe(self) -> None:
+        self.block_of_ = np.repeat(np.arange(len(self._widths)), self._output_widths())
+        self._n_features_out = len(self.block_of_)
+
+    def _output_widths(self) -> list[int]:
+        """Of each block."""
+        if not self._projects:
+            return self._widths
+        if self._sums is None:  # from a file
+            return [len(found.variances) for found in self._components()]
+        return [min(int(self.pca_components or 0), len(own.sums), max(own.count - 1, 1)) for own in self._sums]
+
+    @property
+    def _projects(self) -> bool:
+        return self.pca_components is not None
+
+    def _components(self) -> list[Components]:
+        """Of each block; found when they are first needed."""
+
+        def find() -> list[Components]:
+            pairs = zip(self._sums or [], self._output_widths(), strict=True)
+            return [Components.of(Quadratic.of(own), width) for own, width in pairs]
+
+        return self._found.get("components", find)
+
+    def _finish(self) -> None:
+        """Find the components and drop the sums that they come from; no further rows can take part."""
+        if self._projects:
+            self._components()
+            self._sums = None
+
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset, order="C")
+
+    def _raw(self, X: Any) -> Iterator[Any]:
+        """The features of each block before any projection."""
+        for map_, numbers in zip(self.maps_, self.columns_, strict=True):
+            part = _part(X, numbers)
+            Z = part if map_ is None else map_.transform(part)
+            yield Z if sparse.issparse(Z) else np.asarray(Z)
+
+    def transform(self, X: Any) -> Any:
+        """The features, (n, n_features_out): those of the first block, then those of the second."""
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        if not self._projects:
+            return _beside(list(self._raw(X)))
+        pairs = zip(self._components(), self._raw(X), strict=True)
+        return np.hstack([found.transform(dense(block)).astype(X.dtype, copy=False) for found, block in pairs])
+
+    def _unprojected(self, X: Any) -> Any:
+        """The features before any projection, for weights that `_folded` has made."""
+        return _beside(list(self._raw(self._validated(X, reset=False))))
+
+    def _folded(self, weights: Array, intercepts: Array) -> tuple[Array, Array]:
+        """Weights (m, k) of the components, and intercepts, as those of the features before."""
+        begin, folded = 0, []
+        for found in self._components():
+            own = found.vectors @ weights[begin : begin + len(found.variances)]
+            intercepts = intercepts - found.means @ own
+            begin += len(found.variances)
+            folded.append(own)
+        return np.vstack(folded), intercepts
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """``block__0, ...``: the name of the block and the number of the feature in it."""
+        check_is_fitted(self)
+        names = [name for name, _, _ in self.blocks]
+        counts = np.bincount(self.block_of_, minlength=len(names))
+        return np.array([f"{name}__{k}" for name, n in zip(names, counts, strict=True) for k in range(n)], object)
+
+    def _state(self) -> dict[str, Array]:
+        state: dict[str, Array] = {"widths": np.array(self._widths, np.int64)}
+        for k, (map_, numbers) in enumerate(zip(self.maps_, self.columns_, strict=True)):
+            state[f"{k}.columns"] = numbers.astype(np.int64)
+            if map_ is not None:
+                if not isinstance(map_, FeatureMap):
+                    raise ValueError(
+                        f"A {type(map_).__name__} needs its code, which a model file cannot hold; use joblib."
+                    )
+                state |= {f"{k}.map.{name}": array for name, array in map_._state().items()}
+            if self._projects:
+                found = self._components()[k]
+                state |= {f"{k}.{name}": getattr(found, name) for name in ("means", "vectors", "variances")}
+        return state
+
+    def _restore(self, n_features: int, reader: Any, prefix: str = "map.") -> None:
+        self.n_features_in_ = n_features
+        blocks = checked_blocks(self.blocks)
+        self._widths = reader.array(f"{prefix}widths", np.int64, (len(blocks),), lowest=1).tolist()
+        self.columns_, self.maps_, components = [], [], []
+        for k, (_, given, _) in enumerate(blocks):
+            numbers = reader.array(f"{prefix}{k}.columns", np.int64, (None,), lowest=0)
+            if not len(numbers) or numbers.max() >= n_features:
+                raise ValueError("its columns do not exist.")
+            map_ = None if given is None else clone(given)
+            width = len(numbers)
+            if map_ is not None:
+                map_._validate_params()
+                map_._restore(len(numbers), reader, f"{prefix}{k}.map.")
+                width = map_._n_features_out
+            if width != self._widths[k]:
+                raise ValueError("its blocks are damaged.")
+            self.columns_.append(numbers)
+            self.maps_.append(map_)
+            if self._projects:
+                variances = reader.array(f"{prefix}{k}.variances", np.float64, (None,), lowest=0)
+                vectors = reader.array(f"{prefix}{k}.vectors", np.float64, (width, len(variances)))
+                means = reader.array(f"{prefix}{k}.means", np.float64, (width,))
+                components.append(Components(means, vectors, variances, 0.0))
+        self._sums, self._found = None, Lazy()
+        self._found.put("components", components)
+        self._describe()
+
+
+def checked_blocks(blocks: Any) -> list[tuple[str, Any, Any]]:
+    """The same, if they are what they should be."""
+    names = [block[0] for block in blocks if isinstance(block, (tuple, list)) and len(block) == 3]
+    if not blocks or len(names) != len(blocks) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"blocks must be tuples of a name, a feature map and columns; got {_in_a_line(blocks)}.")
+    if len(set(names)) < len(names):
+        raise ValueError(f"The names of blocks must differ; got {', '.join(names)}.")
+    for name, map_, _ in blocks:
+        if map_ is not None and (isinstance(map_, type) or not (hasattr(map_, "fit") and hasattr(map_, "transform"))):
+            raise ValueError(f"The map of the block {name!r} must be a transformer or None; got {_in_a_line(map_)}.")
+    return [tuple(block) for block in blocks]
+
+
+def _in_a_line(value: Any) -> str:
+    return " ".join(repr(value).split())
+
+
+def _numbers(X: Any, name: str, columns: Any) -> Array:
+    """Of the columns of a block."""
+    try:
+        if isinstance(columns, slice) and columns.start is None and columns.stop is None:
+            columns = np.arange(X.shape[1])[columns]  # without a bound it would count as one of names
+        numbers = np.asarray(_get_column_indices(X, columns), np.int64)
+    except (ValueError, IndexError, TypeError, NotImplementedError) as error:
+        raise ValueError(f"The columns of the block {name!r} do not fit the data: {error}") from None
+    if not len(numbers):
+        raise ValueError(f"The block {name!r} has no columns.")
+    return numbers
+
+
+def _part(X: Any, numbers: Array) -> Any:
+    begin, end = int(numbers[0]), int(numbers[-1]) + 1
+    if len(numbers) == end - begin and np.array_equal(numbers, np.arange(begin, end)):
+        return X[:, begin:end]
+    return X[:, numbers]
+
+
+def _beside(blocks: list[Any]) -> Any:
+    if all(sparse.issparse(block) for block in blocks):
+        return sparse.hstack(blocks, format="csr")
+    return np.hstack([dense(block) for block in blocks])

@@ -1,0 +1,291 @@
+"""Feature maps of additive kernels as transformers."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from histogp._core.data import Array, Rows, dense
+from histogp._core.maps.additive import (
+    STATES,
+    AdditiveMap,
+    Chebyshev,
+    Direct,
+    Root,
+    Sampled,
+    expand,
+    from_arrays,
+    sampled,
+    to_arrays,
+)
+from histogp._core.maps.pair_distances import chi2_matrix
+from histogp._core.maps.points import best_interval, direct_map, geometric_mean, typical_rows
+from histogp._core.threads import announce_compilation
+from histogp._estimator import number_of_threads, validate_features
+
+# Those of scikit-learn's AdditiveChi2Sampler, by the number of terms.
+INTERVALS = {1: 0.8, 3: 0.5, 5: 0.4}
+
+
+class FeatureMap(TransformerMixin, BaseEstimator):
+    """Base of transformers of non-negative features."""
+
+    _is_random = False
+    """Whether features are an average over chance, for which single precision is more than enough."""
+
+    def _state(self) -> dict[str, Array]:
+        """What was learnt from data, for a file."""
+        raise NotImplementedError
+
+    def _restore(self, n_features: int, reader: Any, prefix: str = "map.") -> None:
+        """The inverse: take the arrays whose names begin with the prefix, and become as it was."""
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class _AdditiveMap(FeatureMap):
+    """Base of transformers that map each feature to a few."""
+
+    n_jobs: int | None
+    _map: AdditiveMap
+
+    def _choose(self, X: Any) -> AdditiveMap:
+        """The map for training data."""
+        raise NotImplementedError
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Adapt the map to the distribution of the features.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Non-negative features.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        X = validate_features(self, X, reset=True)
+        self._install(self._choose(X))
+        return self
+
+    def _install(self, chosen: AdditiveMap) -> None:
+        """Set the fitted attributes."""
+        self._map = chosen
+        self._n_features_out = chosen.n_terms * self.n_features_in_
+        self.n_components_ = chosen.n_terms
+        for name in ("points_", "sample_interval_"):  # of an earlier fit with another method
+            self.__dict__.pop(name, None)
+        if isinstance(chosen, Direct):
+            self.points_ = chosen.points
+        elif isinstance(chosen, Sampled):
+            self.sample_interval_ = chosen.interval
+
+    def _state(self) -> dict[str, Array]:
+        return to_arrays(self._map)
+
+    def _restore(self, n_features: int, reader: Any, prefix: str = "map.") -> None:
+        self.n_features_in_ = n_features
+        arrays = {
+            name: reader.array(f"{prefix}{name}", np.float64, None, lowest=0)
+            for name in STATES
+            if reader.has(f"{prefix}{name}")
+        }
+        self._install(from_arrays(arrays, n_features))
+
+    def transform(self, X: Any) -> Any:
+        """The features, (n, n_components * n_features): first the first term of every feature, then the second.
+
+        A sparse matrix, CSR, for a sparse one; in the precision of X.
+        """
+        check_is_fitted(self)
+        announce_compilation()
+        X = validate_features(self, X, reset=False)
+        return expand(self._map, X, number_of_threads(self.n_jobs))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """``name_0, ...``: the name of the feature and the number of the term."""
+        check_is_fitted(self)
+        names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
+        return np.array([f"{name}_{term}" for term in range(self._map.n_terms) for name in names], object)
+
+
+class AdditiveChi2Map(_AdditiveMap):
+    """Features whose products approximate the additive chi-squared kernel, ``sum_d 2 x_d y_d / (x_d + y_d)``.
+
+    Parameters
+    ----------
+    method : {"direct", "vz", "chebyshev"}, default="direct"
+        - "direct": the expansion of chi2-linear-approximation (eq. 6), which converges geometrically. It is exact
+          where a value is one of as many points as there are components.
+        - "vz": the sampled spectrum of Vedaldi and Zisserman, as in scikit-learn's ``AdditiveChi2Sampler``. Needs an
+          odd number of components.
+        - "chebyshev": the expansion of Li, Lebanon and Sminchisescu (2012), around the geometric mean of the data.
+    n_components : int or "auto", default=5
+        Features for each feature; "auto", with "direct" only, takes as many as meet ``tol``.
+    tol : float, default=1e-3
+        For ``n_components="auto"``: the sum of the absolute errors of all features over pairs of training rows, up to
+        256 of them, in proportion to the sum of the kernel.
+    points : {"refined", "greedy"}, default="refined"
+        How "direct" chooses its points: "greedy" is algorithm 1 of the paper, with the same points for all features;
+        "refined" goes on from there to a minimum of the error, in units of each feature.
+    sample_interval : float or None, default=None
+        For "vz". None is that of scikit-learn for 1, 3 and 5 components, otherwise the best for the data.
+    n_jobs : int or None, default=None
+        Threads; None is Numba's setting.
+
+    Attributes
+    ----------
+    n_components_ : int
+    points_ : ndarray of shape (n_components_, n_features_in_)
+        With "direct": where the approximation is exact.
+    sample_interval_ : float
+        With "vz".
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histogp.feature_maps import AdditiveChi2Map
+    >>> X = np.random.default_rng(0).random((100, 2))
+    >>> Z = AdditiveChi2Map(n_components=7).fit_transform(X)
+    >>> Z.shape
+    (100, 14)
+    >>> x, y = X[:2]
+    >>> bool(abs(Z[0] @ Z[1] - np.sum(2 * x * y / (x + y))) < 1e-3)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "method": [StrOptions({"direct", "vz", "chebyshev"})],
+        "n_components": [StrOptions({"auto"}), Interval(Integral, 1, 1000, closed="both")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "points": [StrOptions({"refined", "greedy"})],
+        "sample_interval": [None, Interval(Real, 0, None, closed="neither")],
+        "n_jobs": [None, Integral],
+    }
+
+    def __init__(
+        self,
+        method: str = "direct",
+        *,
+        n_components: Any = 5,
+        tol: float = 1e-3,
+        points: str = "refined",
+        sample_interval: float | None = None,
+        n_jobs: int | None = None,
+    ):
+        self.method = method
+        self.n_components = n_components
+        self.tol = tol
+        self.points = points
+        self.sample_interval = sample_interval
+        self.n_jobs = n_jobs
+
+    def _choose(self, X: Any) -> AdditiveMap:
+        n_terms = None if self.n_components == "auto" else int(self.n_components)
+        if n_terms is None and self.method != "direct":
+            raise ValueError(f'n_components="auto" needs method="direct"; with {self.method!r} give a number.')
+        rows = typical_rows(X)
+        if n_terms is None or self.method == "direct":
+            return direct_map(rows, n_terms, self.tol, refine=self.points == "refined")
+        if self.method == "vz":
+            return sampled("chi2", n_terms, interval_for("chi2", n_terms, self.sample_interval, rows))
+        return Chebyshev(n_terms, geometric_mean(rows))
+
+    def approximation_error(self, X: Any, Y: Any = None) -> Array:
+        """The kernel minus the products of the features, for all pairs of rows, (n, m).
+
+        With "direct" that is the exact remainder of the series (eq. 7), free of rounding.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+        Y : {array-like, sparse matrix} of shape (m, n_features), default=None
+            None is X.
+        """
+        check_is_fitted(self)
+        announce_compilation()
+        left = dense(validate_features(self, X, reset=False)).astype(np.float64, copy=False)
+        right = left if Y is None else dense(validate_features(self, Y, reset=False)).astype(np.float64, copy=False)
+        n_threads = number_of_threads(self.n_jobs)
+        if isinstance(self._map, Direct):
+            factors = self._map.remainders(left), self._map.remainders(right)
+            return chi2_matrix(left, right, factors=factors, n_threads=n_threads)
+        products = expand(self._map, left, n_threads) @ expand(self._map, right, n_threads).T
+        return chi2_matrix(left, right, n_threads=n_threads) - products
+
+
+class HomogeneousMap(_AdditiveMap):
+    """Features whose products approximate a homogeneous additive kernel, by its sampled spectrum.
+
+    Parameters
+    ----------
+    kernel : {"intersection", "jensen-shannon", "hellinger"}, default="intersection"
+        ``min(x, y)``; ``x/2 log2((x + y)/x) + y/2 log2((x + y)/y)``; or ``sqrt(x y)``, which one feature gives exactly.
+    n_components : int, default=5
+        Features for each feature, an odd number; 1 for "hellinger", whatever is given.
+    sample_interval : float or None, default=None
+        None is the best for the data.
+    n_jobs : int or None, default=None
+
+    Attributes
+    ----------
+    n_components_ : int
+    sample_interval_ : float
+        But for "hellinger".
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "kernel": [StrOptions({"intersection", "jensen-shannon", "hellinger"})],
+        "n_components": [Interval(Integral, 1, 1000, closed="both")],
+        "sample_interval": [None, Interval(Real, 0, None, closed="neither")],
+        "n_jobs": [None, Integral],
+    }
+
+    def __init__(
+        self,
+        kernel: str = "intersection",
+        *,
+        n_components: int = 5,
+        sample_interval: float | None = None,
+        n_jobs: int | None = None,
+    ):
+        self.kernel = kernel
+        self.n_components = n_components
+        self.sample_interval = sample_interval
+        self.n_jobs = n_jobs
+
+    def _choose(self, X: Any) -> AdditiveMap:
+        if self.kernel == "hellinger":
+            return Root()
+        n_terms = int(self.n_components)
+        interval = interval_for(self.kernel, n_terms, self.sample_interval, typical_rows(X))
+        return sampled(self.kernel, n_terms, interval)
+
+
+def interval_for(kernel: str, n_terms: int, given: float | None, rows: Rows) -> float:
+    """The sampling interval of the spectrum of a kernel."""
+    if n_terms % 2 == 0:
+        raise ValueError(f"A sampled spectrum has an odd number of components; got n_components={n_terms}.")
+    if given is not None:
+        return float(given)
+    if kernel == "chi2" and n_terms in INTERVALS:
+        return INTERVALS[n_terms]
+    return best_interval(rows, kernel, n_terms)

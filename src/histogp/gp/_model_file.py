@@ -1,0 +1,325 @@
+"""What of a fitted estimator goes into a model file, and how it comes back."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from histogp._core.data import Array, Rows, SortedColumns
+from histogp._core.layouts import GridLayout
+from histogp._core.operators.build import restore_operator
+from histogp._core.operators.feature_kernels import LowRankOperator
+from histogp._core.posterior import Posterior, Tables
+from histogp._core.predict_only import FeaturesOnly, PredictOnly
+from histogp._core.predictors import QuantizedMean, QuantizedTable
+from histogp._core.solvers.factors import MOST_RANK, PrimalFactor
+from histogp._core.solvers.problem import Noise
+from histogp._encoding import Reader, Writer, integer
+from histogp._estimator import number_of_threads
+from histogp.exceptions import ModelFileError
+from histogp.gp import _table_file
+from histogp.gp._examples import Examples
+from histogp.io import container
+from histogp.kernels import Kernel
+from histogp.kernels._base import resolve
+
+FORMAT = 1
+_LAYOUT = ("upper", "starts")
+_TABLE = ("nodes", "errors", "linear_bounds", "linear_worst")
+_NORMS = ("weight_norms", "weight_bounds")
+_SMALLEST = float(np.nextafter(0, 1))
+_KEYS = {
+    "format",
+    "version",
+    "class",
+    "parameters",
+    "kernel",
+    "optimization_path",
+    "n_features",
+    "has_feature_names",
+    "n_iterations",
+    "n_products",
+    "preconditioner_rank",
+    "n_examples",
+    "n_nonzeros",
+    "includes_training",
+    "outputs",
+    "prepared",
+    "seed",
+    "examples",
+    "sha256",
+}
+
+
+def save(estimator: Any, path: Any, include_training: bool) -> None:
+    """Write a fitted estimator; see `HistogramGP.save`."""
+    if not type(estimator).__module__.startswith("histogp."):
+        raise ValueError(
+            f"A {type(estimator).__name__} would need its code, which a model file cannot hold; use joblib."
+        )
+    estimator._validate_params()
+    include_training = bool(include_training)
+    has_features = estimator.kernel_._has_features
+    if not include_training:
+        if not has_features:
+            _quantized(estimator)  # refuses what cannot be done
+        estimator._prepare_to_predict_only()
+    writer = Writer()
+    parameters = estimator.get_params(deep=False)
+    document = {
+        "format": FORMAT,
+        "version": importlib.metadata.version("histogp"),
+        "class": type(estimator).__name__,
+        "parameters": {name: writer.value(f"parameter.{name}", parameters[name]) for name in parameters},
+        "kernel": writer.value("kernel", estimator.kernel_),
+        "optimization_path": list(getattr(estimator, "optimization_path_", {})),
+        "n_features": estimator.n_features_in_,
+        "has_feature_names": hasattr(estimator, "feature_names_in_"),
+        "n_iterations": int(estimator.n_iter_),
+        "n_products": int(estimator.n_products_),
+        "preconditioner_rank": int(estimator.preconditioner_rank_),
+        "n_examples": estimator.n_examples_,
+        "n_nonzeros": estimator.n_nonzeros_,
+        "includes_training": include_training,
+        "outputs": estimator._pack(writer),
+        "prepared": _table_file.pack(estimator._posterior.tables(), writer, include_training),
+        "seed": estimator._posterior.seed,
+        "examples": _pack_examples(estimator, writer) if include_training else None,
+    }
+    writer.arrays["residual"] = estimator.residual_
+    writer.arrays["noise_found"] = np.array([estimator.noise_])
+    writer.arrays["relevance"] = estimator.feature_relevance_
+    if document["optimization_path"]:
+        likelihood = (estimator.log_marginal_likelihood_, estimator.log_marginal_likelihood_error_)
+        writer.arrays["likelihood"] = np.array(likelihood, np.float64)
+        writer.arrays |= {f"path.{name}": estimator.optimization_path_[name] for name in document["optimization_path"]}
+    if document["has_feature_names"]:
+        writer.texts("feature_names", estimator.feature_names_in_.tolist())
+    if include_training:
+        writer.arrays |= _training_arrays(estimator._posterior_with_training())
+    else:
+        writer.arrays |= _feature_arrays(estimator) if has_features else _table_arrays(_quantized(estimator))
+    container.write(path, document, writer.arrays)
+
+
+def restore(document: dict[str, Any], arrays: dict[str, Any], classes: Mapping[str, Any]) -> Any:
+    """The estimator in a file's contents, of one of ``classes`` (by their names)."""
+    version = document.get("format")
+    if type(version) is not int or version < 1:
+        raise ModelFileError("its format version is damaged.")
+    if version > FORMAT:
+        raise ModelFileError(f"its format is {version}, that of a newer histogp; this one reads up to {FORMAT}.")
+    name = document.get("class")
+    cls = classes.get(name) if isinstance(name, str) else None
+    if cls is None:
+        raise ModelFileError(f"it holds a {str(name)[:50]!r}, which this version does not know.")
+    try:
+        return _restore(cls, document, Reader(arrays))
+    except ModelFileError:
+        raise
+    # Contents that were written with a valid checksum but never by `save`.
+    except (TypeError, ValueError, LookupError, AttributeError, OverflowError, RecursionError, MemoryError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ModelFileError(f"{reason.rstrip('.')}.") from None
+
+
+def _restore(cls: Any, document: dict[str, Any], reader: Reader) -> Any:
+    if document.keys() != _KEYS or not isinstance(document["version"], str):
+        raise ModelFileError("its description is damaged.")
+    given = document["parameters"]
+    if given.keys() != cls().get_params(deep=False).keys():
+        raise ModelFileError("its parameters are not those of its class.")
+    estimator = cls(**{name: reader.value(given[name]) for name in given})
+    estimator._validate_params()
+    includes_training = document["includes_training"]
+    if type(includes_training) is not bool:
+        raise ModelFileError("its description is damaged.")
+    n_features = integer(document, "n_features", 1)
+    kernel = reader.object(document["kernel"])
+    if not isinstance(kernel, Kernel):
+        raise ModelFileError("its kernel is damaged.")
+    # Before anything of that length is made, it must be in the file.
+    if includes_training:
+        pointers = reader.array("data.indptr", np.int64, (n_features + 1,))
+    elif kernel._has_features:
+        pointers = np.empty(0, np.int64)
+        if np.shape(kernel.points)[1:] != (n_features,):
+            raise ModelFileError("the points of its kernel are damaged.")
+    else:
+        pointers = reader.array("table.starts", np.int64, (n_features + 1,))
+    estimator.kernel_ = kernel
+    estimator.n_features_in_ = n_features
+    if document["has_feature_names"] is True:
+        names = reader.texts("feature_names")
+        if len(names) != n_features:
+            raise ModelFileError("it does not have one name for each feature.")
+        estimator.feature_names_in_ = np.array(names, object)
+    for attribute, key in (
+        ("n_iter_", "n_iterations"),
+        ("n_products_", "n_products"),
+        ("preconditioner_rank_", "preconditioner_rank"),
+        ("n_examples_", "n_examples"),
+        ("n_nonzeros_", "n_nonzeros"),
+    ):
+        setattr(estimator, attribute, integer(document, key))
+    estimator.residual_ = reader.array("residual", np.float64, (None,), lowest=0)
+    estimator.noise_ = float(reader.array("noise_found", np.float64, (1,), lowest=_SMALLEST)[0])
+    estimator.feature_relevance_ = reader.array("relevance", np.float64, (n_features,), lowest=0)
+    _read_path(estimator, document["optimization_path"], reader)
+    n_problems = estimator._unpack(reader, document["outputs"])
+    if len(estimator.residual_) != n_problems or n_problems < 1:
+        raise ModelFileError("its number of problems is damaged.")
+    resolved = resolve(kernel, n_features)
+    tables = _table_file.unpack(document["prepared"], reader, resolved, n_features, estimator.n_examples_)
+    seed = integer(document, "seed")
+    if includes_training:
+        targets = _unpack_examples(estimator, reader, document["examples"])
+        estimator._install(_read_training(estimator, resolved, reader, pointers, targets, tables, seed))
+    elif kernel._has_features:
+        estimator._posterior = _read_features(resolved, reader, n_features, n_problems, tables, seed)
+    else:
+        quantized = _read_table(estimator, resolved, reader, pointers, n_problems)
+        estimator._posterior = PredictOnly(quantized, tables, seed)
+    reader.finish()
+    return estimator
+
+
+def _read_path(estimator: Any, names: Any, reader: Reader) -> None:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ModelFileError("its description is damaged.")
+    if not names:
+        return
+    value, error = reader.array("likelihood", np.float64, (2,), finite=False)
+    estimator.log_marginal_likelihood_, estimator.log_marginal_likelihood_error_ = float(value), float(error)
+    path = {name: reader.array(f"path.{name}", np.float64, None, finite=False) for name in names}
+    if len({column.shape[:1] for column in path.values()}) != 1:
+        raise ModelFileError("the path of its optimisation is damaged.")
+    estimator.optimization_path_ = path
+
+
+def _quantized(estimator: Any) -> QuantizedMean:
+    if estimator.prediction == "exact":
+        raise ValueError(
+            "Exact prediction needs the training examples: save them too (include_training=True), or call "
+            'set_params(prediction="quantized") first.'
+        )
+    return estimator._posterior.quantized(estimator._grid())
+
+
+def _training_arrays(posterior: Posterior) -> dict[str, Any]:
+    operator, noise = posterior.operator, posterior.noise
+    data = operator.sorted_columns()
+    arrays = {
+        "data.indptr": data.indptr,
+        "data.row_of": data.row_of,
+        "data.values": data.values,
+        "alpha": posterior.alpha,
+        "noise": noise.sample,
+    }
+    if noise.positive is not None and noise.negative is not None:
+        arrays |= {"noise.positive": noise.positive, "noise.negative": noise.negative}
+    return arrays
+
+
+def _read_training(
+    estimator: Any, kernel: Any, reader: Reader, indptr: Array, targets: Array, tables: Tables, seed: int
+) -> Posterior:
+    n_rows, n_problems = targets.shape
+    alpha = reader.array("alpha", np.float64, (n_rows, n_problems))
+    data = SortedColumns.checked(
+        indptr,
+        reader.array("data.row_of", np.uint32, (None,)),
+        reader.array("data.values", np.float64, (None,)),
+        n_rows,
+    )
+    noise = Noise(reader.array("noise", np.float64, (n_rows,), lowest=_SMALLEST))
+    if n_problems > 1 and reader.has("noise.positive"):
+        positive, negative = (
+            reader.array(f"noise.{side}", np.float64, (n_problems,), lowest=_SMALLEST)
+            for side in ("positive", "negative")
+        )
+        noise = Noise(noise.sample, targets.argmax(axis=1), positive, negative)
+    if tables.get("feature-weights", (None, alpha))[1].shape[1] != n_problems:
+        raise ModelFileError("its weights are not those of its problems.")
+    operator = restore_operator(data, kernel, number_of_threads(estimator.n_jobs))
+    return Posterior(operator, noise, alpha, targets, float(estimator.residual_.max()), seed, tables)
+
+
+def _feature_arrays(estimator: Any) -> dict[str, Any]:
+    """The weights of the features in the mean, and the factor of their posterior precision."""
+    posterior = estimator._posterior
+    if isinstance(posterior, FeaturesOnly):
+        return {"features.weights": posterior.weights, "features.factor": posterior.factor.factor}
+    operator = posterior.operator
+    if operator.rank > MOST_RANK:
+        raise ValueError(f"A model of {operator.rank:,} features needs its training examples: save them too.")
+    factor = PrimalFactor.of(operator, posterior.variances.shared)
+    weights = posterior.tables().get("feature-weights", (None, None))[1]
+    weights = operator.project(posterior.alpha) if weights is None else weights
+    return {"features.weights": weights, "features.factor": factor.factor}
+
+
+def _read_features(
+    kernel: Any, reader: Reader, n_features: int, n_problems: int, tables: Tables, seed: int
+) -> FeaturesOnly:
+    operator = LowRankOperator(Rows.from_array(np.empty((0, n_features))), kernel)
+    weights = reader.array("features.weights", np.float64, (operator.rank, n_problems))
+    factor = reader.array("features.factor", np.float64, (operator.rank, operator.rank))
+    if not np.all(factor.diagonal() >= 1 - 1e-9):
+        raise ModelFileError("the factor of its features is damaged.")
+    nothing = np.empty(0)
+    primal = PrimalFactor(operator, nothing, nothing, np.asfortranarray(np.tril(factor)))
+    predictor = operator.predictor(weights)
+    return FeaturesOnly(None, tables, seed, weights=weights, table=predictor, factor=primal)
+
+
+def _pack_examples(estimator: Any, writer: Writer) -> dict[str, int]:
+    estimator._posterior_with_training()
+    examples: Examples = estimator._examples
+    writer.arrays |= {"ids": examples.ids, "weights": examples.weights}
+    estimator._pack_labels(writer)
+    n_changed, n_searched = estimator._since_search
+    return {"n_given": examples.n_given, "n_changed": n_changed, "n_searched": n_searched}
+
+
+def _unpack_examples(estimator: Any, reader: Reader, description: Any) -> Array:
+    """Set the examples; returns the targets (N, M)."""
+    n_rows = estimator.n_examples_
+    # First, again, what is as long as it says.
+    ids = reader.array("ids", np.int64, (n_rows,), lowest=0)
+    weights = reader.array("weights", np.float64, (n_rows,), lowest=_SMALLEST)
+    if not 1 <= n_rows < 2**32:
+        raise ModelFileError("its number of examples is damaged.")
+    n_given = integer(description, "n_given", n_rows)
+    if np.any(ids[1:] <= ids[:-1]) or ids[-1] >= n_given:
+        raise ModelFileError("the numbers of its examples are damaged.")
+    y, targets = estimator._unpack_labels(reader, n_rows)
+    estimator._know(Examples(ids, y, weights, n_given))
+    estimator._since_search = (integer(description, "n_changed"), integer(description, "n_searched"))
+    return targets
+
+
+def _table_arrays(quantized: QuantizedMean) -> dict[str, Any]:
+    table = quantized.table
+    sources = ((table.layout, _LAYOUT), (table, _TABLE), (quantized, _NORMS))
+    return {f"table.{name}": getattr(source, name) for source, names in sources for name in names}
+
+
+def _read_table(estimator: Any, kernel: Any, reader: Reader, starts: Array, n_problems: int) -> QuantizedMean:
+    n_features, grid = estimator.n_features_in_, estimator._grid()
+    upper = reader.array("table.upper", np.float64, (n_features,), lowest=0)
+    layout = GridLayout.checked(kernel, int(grid.n_bins), upper, starts)
+    shapes = {
+        "nodes": (layout.n_nodes, n_problems),
+        "errors": (n_features,),
+        **dict.fromkeys(("linear_bounds", "linear_worst", *_NORMS), (n_problems,)),
+    }
+    arrays = {
+        name: reader.array(f"table.{name}", np.float64, shape, lowest=-np.inf if name == "nodes" else 0)
+        for name, shape in shapes.items()
+    }
+    norms = {name: arrays.pop(name) for name in _NORMS}
+    return QuantizedMean(QuantizedTable(layout, **arrays), grid, **norms)

@@ -1,0 +1,326 @@
+"""Classification by label regression."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.utils import column_or_1d, compute_class_weight
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from histogp._classes import one_against_rest
+from histogp._core.data import Array
+from histogp._core.probability import codes_of, log_probabilities
+from histogp._encoding import Reader, Writer
+from histogp._estimator import reading, updating, validate_features
+from histogp._sklearn import with_callbacks
+from histogp.exceptions import ModelFileError
+from histogp.gp._classification import ClassificationMixin
+from histogp.gp._model import HistogramGP
+
+
+class HistogramGPClassifier(ClassifierMixin, ClassificationMixin, HistogramGP):
+    """Exact Gaussian process classifier for histogram-like data, by label regression.
+
+    A two-class problem is regression on labels -1 and +1; more classes are one such problem each,
+    one against the rest, all solved together (gp-hik-ijcv2016, sections 3 to 5). Every training
+    example is used, memory is linear in the non-zeros.
+
+    Parameters
+    ----------
+    kernel : {"hik", "hik-poly", "hik-exp", "chi2", "exp-chi2"} or a kernel of `histogp.kernels`, default="hik"
+        The names stand for `HistogramIntersection` without a transform, with ``Power(eta=0.5)`` and
+        with ``Exponential(eta=1.0)``, and for `Chi2`, which is solved in the space of its features.
+    noise : float, default=0.1
+        Variance of the label noise.
+    optimize : {"gradient", "bound", "exact"}, Optimizer or None, default=None
+        Whether and how `fit` searches for hyperparameters of the kernel and noise that make the training data most
+        likely, starting from those given; see `Optimizer`. None takes them as they are.
+    class_weight : dict, "balanced", "balanced-ovr" or None, default=None
+        A dict or "balanced" as in scikit-learn: the noise of an example is divided by the weight of
+        its class. "balanced-ovr" is the papers' label-dependent noise: in each one-vs-rest problem
+        ``2 noise n_pos / n`` for the positive and ``2 noise n_neg / n`` for the negative examples,
+        counted with their sample weights.
+    probability : {"temperature", "dirichlet"}, default="temperature"
+        How `predict_proba` comes to probabilities; counts when predicting. "temperature" is a softmax of the scores
+        times a factor, fitted to leave-one-out predictions of training examples. "dirichlet" is regression on the
+        logarithms of Dirichlet variables (Milios et al., 2018), a second model with its own noise, so that its most
+        probable class may be another one than that of `predict`.
+    solver : {"auto", "cg", "cholesky"}, default="auto"
+        "auto" factorises densely up to about 2,000 examples and iterates above.
+    tol : float, default=1e-2
+        The iteration ends when the largest residual of each problem is below ``tol`` times its
+        largest target.
+    max_iter : int, default=1000
+    preconditioner_rank : int or "auto", default="auto"
+        "auto" takes the rank, possibly 0, with the lowest estimated cost.
+    prediction : {"exact", "quantized"}, default="exact"
+        "exact" searches the sorted training values, in time logarithmic in their number. "quantized" reads
+        a table on a grid, in time independent of it; see `quantization_error_bound`. This and the next
+        three parameters count when predicting: `set_params` changes them without another `fit`.
+    n_bins : int, default=100
+        Bins of the grid in each dimension, where the grid is uniform, and in each octave, where it is not.
+    interpolation : {"linear", "nearest"}, default="linear"
+        "linear" interpolates on a grid in octaves: where the training data crowd near zero it has several,
+        each twice as wide as the one before. "nearest" is the papers' quantisation: the nearest node of a
+        uniform grid. Both grids lie in the transformed features.
+    value_range : float, array-like of shape (n_features,) or None, default=None
+        Where the grid of each dimension ends, in units of the features; larger values count as this one.
+        None takes the largest training value, which loses nothing.
+    n_jobs : int or None, default=None
+        Threads; None means all that Numba may use, -1 all cores.
+    random_state : int, RandomState instance or None, default=None
+        Chooses the columns of the preconditioner, and whatever is drawn at random for variances and probabilities.
+    verbose : int, default=0
+        1 reports stages, 2 also iterations.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    kernel_ : HistogramIntersection
+        With the hyperparameters found.
+    noise_ : float
+    log_marginal_likelihood_, log_marginal_likelihood_error_ : float
+        Of the training data at these hyperparameters, and its standard error: exact, estimated or a lower bound, as
+        ``optimize`` says; NaN if a search was interrupted that had seen only a sample, or if examples have changed
+        since the search. Only with ``optimize``.
+    optimization_path_ : dict of ndarrays of shape (n_evaluations,) or (n_evaluations, n_values)
+        Every evaluation: log_marginal_likelihood, standard_error (NaN while many weights are learned, where the
+        likelihood is integrated from its derivative), n_examples (less than all while the search starts on a
+        sample), n_products and the hyperparameters, or n_weights that are not negligible. Only with ``optimize``.
+    feature_relevance_ : ndarray of shape (n_features,)
+        The share of each feature in the prior variance of the training data.
+    alpha_ : ndarray of shape (n_examples_,) or (n_examples_, n_classes)
+        Weights of the training examples; one column for two classes.
+    ids_ : ndarray of shape (n_examples_,)
+        The numbers of the training examples, in the order of ``alpha_``: 0 is the first one that was ever given. They
+        stay the same, and are not used again.
+    n_iter_ : int
+        Iterations; 1 for the dense solver.
+    residual_ : ndarray of shape (n_problems,)
+        The relative residual reached, computed in float64.
+    n_products_ : int
+        Products of the kernel matrix with a vector.
+    preconditioner_rank_ : int
+    variance_error_ : float
+        The relative error of the variance "calibrated", measured when it is first asked for; see `predict_variance`.
+    n_examples_ : int
+        Training examples of positive weight.
+    n_nonzeros_ : int
+        Non-zero features among them.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import train_test_split
+    >>> from histogp import HistogramGPClassifier
+    >>> X_train, X_test, y_train, y_test = train_test_split(*load_digits(return_X_y=True), random_state=0)
+    >>> clf = HistogramGPClassifier(noise=100).fit(X_train, y_train)
+    >>> round(clf.score(X_test, y_test), 2)
+    0.94
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **HistogramGP._parameter_constraints,
+        "class_weight": [dict, StrOptions({"balanced", "balanced-ovr"}), None],
+        "probability": [StrOptions({"temperature", "dirichlet"})],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = "hik",
+        *,
+        noise: float = 0.1,
+        optimize: Any = None,
+        class_weight: Any = None,
+        probability: str = "temperature",
+        solver: str = "auto",
+        tol: float = 1e-2,
+        max_iter: int = 1000,
+        preconditioner_rank: Any = "auto",
+        prediction: str = "exact",
+        n_bins: int = 100,
+        interpolation: str = "linear",
+        value_range: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.kernel = kernel
+        self.noise = noise
+        self.optimize = optimize
+        self.class_weight = class_weight
+        self.probability = probability
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.preconditioner_rank = preconditioner_rank
+        self.prediction = prediction
+        self.n_bins = n_bins
+        self.interpolation = interpolation
+        self.value_range = value_range
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HistogramGPClassifier:
+        """Learn from examples and their labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Non-negative features.
+        y : array-like of shape (n_samples,)
+            Labels of any type.
+        sample_weight : array-like of shape (n_samples,), default=None
+            The noise of an example is divided by its weight; weight zero leaves it out.
+
+        Returns
+        -------
+        self
+        """
+        with self._all_or_nothing():
+            X, y = validate_features(self, X, reset=True, y=y)
+            check_classification_targets(y)
+            classes = np.unique(y)
+            if len(classes) < 2:
+                raise ValueError(f"{type(self).__name__} needs at least 2 classes; the data contain only one class.")
+            if isinstance(self.class_weight, dict):
+                compute_class_weight(self.class_weight, classes=classes, y=y)  # refuses classes that it does not name
+            self._begin(X, y, classes, sample_weight, with_callbacks=True)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> HistogramGPClassifier:
+        """Learn from further examples: the model becomes that of a `fit` on all examples so far.
+
+        What is known is used, so that it takes a fraction of the time. The kernel and the noise are ``kernel_`` and
+        ``noise_``; with ``optimize`` they are searched for again every so often, see `Optimizer`. A failed or
+        interrupted update changes nothing, and other threads may go on predicting meanwhile.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Non-negative features.
+        y : array-like of shape (n_samples,)
+            Labels, also of classes not seen before; the first examples may all have one label.
+        classes : array-like of shape (n_classes,), default=None
+            Classes to know of, whether or not there are examples yet. They need not be given.
+        sample_weight : array-like of shape (n_samples,), default=None
+            The noise of an example is divided by its weight; weight zero leaves it out.
+
+        Returns
+        -------
+        self
+        """
+        with updating(self) as changed:
+            changed._learn_further(X, y, classes, sample_weight)
+        return self
+
+    def relabel(self, ids: Any, y: Any) -> HistogramGPClassifier:
+        """Correct labels: the model becomes that of a `fit` with the new ones.
+
+        A class whose last example goes, goes too.
+
+        Parameters
+        ----------
+        ids : int or array-like of int
+            Which examples, by their numbers in ``ids_``.
+        y : array-like of shape (len(ids),), or a label if there is one example
+            Their labels.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        with updating(self) as changed:
+            changed._relabel(np.atleast_1d(ids), column_or_1d(np.atleast_1d(y)))
+        return self
+
+    @reading
+    def decision_function(self, X: Any) -> Array:
+        """Posterior means of the latent functions: (n,) for two classes, else (n, n_classes)."""
+        means, dtype = self._mean(X)
+        return (means[:, 0] if self._has_one_output() else means).astype(dtype, copy=False)
+
+    @reading
+    def predict(self, X: Any) -> Array:
+        """The class with the largest posterior mean for each row of X, (n,)."""
+        return self._labels(self.decision_function(X))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Calibrated probabilities of the classes, (n, n_classes); each row sums to one.
+
+        With ``probability="temperature"`` they have the order of `decision_function`. What is needed is prepared when
+        it is first asked for.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    @reading
+    def predict_log_proba(self, X: Any) -> Array:
+        """The logarithms of `predict_proba`."""
+        check_is_fitted(self)
+        rows = self._test_rows(X)
+        solver = self._solver_options()
+        if len(self.classes_) == 1:
+            return np.zeros((rows.n_rows, 1))
+        if self.probability == "temperature":
+            return log_probabilities(self._mean_of(rows), self._posterior.temperature(solver))
+        return np.log(self._posterior_with_training().dirichlet(solver).probabilities(rows, solver))
+
+    @reading
+    def novelty(self, X: Any, method: str = "auto") -> Array:
+        """How little the training examples tell about each row of X, (n,): 0 all of it, 1 nothing.
+
+        That is the variance of the latent function, as a share of what it would be without training examples. The
+        labels do not matter.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        method : str, default="auto"
+            One of `predict_variance`; "auto" is "precise" up to 2,000 training examples and "calibrated" above.
+        """
+        check_is_fitted(self)
+        method = self._quick_method() if method == "auto" else method
+        options = self._variance_options(method)
+        rows = self._test_rows(X)
+        prior = self._posterior.prior_variance(rows)
+        return np.minimum(self._latent_variance(rows, method, options) / np.where(prior > 0, prior, 1.0), 1.0)
+
+    def _has_one_output(self) -> bool:
+        return len(self.classes_) <= 2
+
+    def _labels(self, targets: Array) -> Array:
+        codes = codes_of(targets)
+        return self.classes_[codes if len(self.classes_) > 1 else np.zeros_like(codes)]
+
+    def _pack(self, writer: Writer) -> dict[str, Any]:
+        return {"classes": writer.labels("classes", self.classes_)}
+
+    def _unpack(self, reader: Reader, description: dict[str, Any]) -> int:
+        self.classes_ = reader.labels("classes", description["classes"])
+        n_classes = len(self.classes_)
+        if n_classes < 1 or not np.array_equal(np.unique(self.classes_), self.classes_):
+            raise ModelFileError("its classes are damaged.")
+        return n_classes if n_classes > 2 else 1
+
+    def _prepare_to_predict_only(self) -> None:
+        self._posterior.temperature(self._solver_options())
+
+    def _pack_labels(self, writer: Writer) -> None:
+        writer.arrays["codes"] = self._examples.y.astype(np.uint32)
+
+    def _unpack_labels(self, reader: Reader, n_examples: int) -> tuple[Array, Array]:
+        codes = reader.array("codes", np.uint32, (n_examples,))
+        if codes.max() >= len(self.classes_):
+            raise ModelFileError("an example has a class that does not exist.")
+        return codes.astype(int), one_against_rest(codes, len(self.classes_))

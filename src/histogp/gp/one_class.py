@@ -1,0 +1,318 @@
+"""Detection of examples unlike those seen."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import OutlierMixin, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from histogp._core.data import Array, Rows
+from histogp._core.solvers.problem import Noise
+from histogp._core.variance.calibrated import FEWEST
+from histogp._core.variance.methods import ESTIMATES, METHODS, TABLES
+from histogp._encoding import Reader, Writer
+from histogp._estimator import reading, updating, validate_features, validate_weights, warning_once
+from histogp._sklearn import with_callbacks
+from histogp.gp._examples import Examples
+from histogp.gp._learning import Problem
+from histogp.gp._model import HistogramGP
+
+# The part of normal examples, left out of training one at a time, that count as outliers by default.
+REJECTED = 0.05
+
+
+class HistogramGPOneClass(OutlierMixin, HistogramGP):
+    """Detects rows that are unlike the training examples (gp-hik-uncertainty-accv2012, section 6.3).
+
+    A Gaussian process learns that all training examples have the label 1; of a row unlike them it knows nothing: its
+    variance stays high and its mean near zero.
+
+    Parameters
+    ----------
+    kernel : {"hik", "hik-poly", "hik-exp", "chi2", "exp-chi2"} or a kernel of `histogp.kernels`, default="hik"
+        The names stand for `HistogramIntersection` without a transform, with ``Power(eta=0.5)`` and
+        with ``Exponential(eta=1.0)``, and for `Chi2`, which is solved in the space of its features.
+    noise : float, default=0.1
+        Variance of the label noise. The smaller, the more a single similar training example counts.
+    criterion : {"variance", "mean", "ratio"}, default="variance"
+        The score: minus the latent variance, the mean, or the mean divided by the standard deviation with noise.
+    method : {"auto", "precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"}, default="auto"
+        How the variance is computed, see `predict_variance`; "auto" is "precise" up to 2,000 training examples and
+        "calibrated" above.
+    contamination : "auto" or float in (0, 0.5], default=0.1
+        Where ``offset_`` lies. A number is the part of the training examples that count as outliers, as elsewhere in
+        scikit-learn: right for finding outliers among them. A training example is more like the training examples than
+        any new one, so that many more of the new ones will count. For new examples take "auto", which judges each
+        training example by all the others: one in twenty of new examples of the same kind counts as an outlier. It
+        needs a variance that is no mere bound.
+    solver : {"auto", "cg", "cholesky"}, default="auto"
+        "auto" factorises densely up to about 2,000 examples and iterates above.
+    tol : float, default=1e-2
+        The iteration ends when the largest residual is below ``tol``.
+    max_iter : int, default=1000
+    preconditioner_rank : int or "auto", default="auto"
+        "auto" takes the rank, possibly 0, with the lowest estimated cost.
+    prediction : {"exact", "quantized"}, default="exact"
+        How the mean is computed; this and the next three parameters are those of `HistogramGPClassifier`.
+    n_bins : int, default=100
+    interpolation : {"linear", "nearest"}, default="linear"
+    value_range : float, array-like of shape (n_features,) or None, default=None
+    n_jobs : int or None, default=None
+        Threads; None means all that Numba may use, -1 all cores.
+    random_state : int, RandomState instance or None, default=None
+    verbose : int, default=0
+        1 reports stages, 2 also iterations.
+
+    Attributes
+    ----------
+    offset_ : float
+        Rows with a lower score are outliers.
+    kernel_ : HistogramIntersection
+    noise_ : float
+    feature_relevance_ : ndarray of shape (n_features,)
+        The share of each feature in the prior variance of the training data.
+    alpha_ : ndarray of shape (n_examples_,)
+        Weights of the training examples.
+    ids_ : ndarray of shape (n_examples_,)
+        The numbers of the training examples, in the order of ``alpha_``: 0 is the first one that was ever given. They
+        stay the same, and are not used again.
+    variance_error_ : float
+        The relative error of the variance "calibrated", measured when it is first asked for; see `predict_variance`.
+    n_iter_, n_products_, preconditioner_rank_, n_examples_, n_nonzeros_, n_features_in_ : int
+    residual_ : ndarray of shape (1,)
+        The relative residual reached, computed in float64.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histogp import HistogramGPOneClass
+    >>> X = np.random.default_rng(0).dirichlet([5, 5, 1, 1], size=100)
+    >>> HistogramGPOneClass(contamination="auto").fit(X).predict([[0.4, 0.4, 0.1, 0.1], [0.0, 0.0, 0.5, 0.5]])
+    array([ 1, -1])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **{name: value for name, value in HistogramGP._parameter_constraints.items() if name != "optimize"},
+        "criterion": [StrOptions({"variance", "mean", "ratio"})],
+        "method": [StrOptions({"auto", *METHODS})],
+        "contamination": [StrOptions({"auto"}), Interval(Real, 0, 0.5, closed="right")],
+    }
+
+    optimize = None
+
+    def __init__(
+        self,
+        kernel: Any = "hik",
+        *,
+        noise: float = 0.1,
+        criterion: str = "variance",
+        method: str = "auto",
+        contamination: Any = 0.1,
+        solver: str = "auto",
+        tol: float = 1e-2,
+        max_iter: int = 1000,
+        preconditioner_rank: Any = "auto",
+        prediction: str = "exact",
+        n_bins: int = 100,
+        interpolation: str = "linear",
+        value_range: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.kernel = kernel
+        self.noise = noise
+        self.criterion = criterion
+        self.method = method
+        self.contamination = contamination
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.preconditioner_rank = preconditioner_rank
+        self.prediction = prediction
+        self.n_bins = n_bins
+        self.interpolation = interpolation
+        self.value_range = value_range
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> HistogramGPOneClass:
+        """Learn what examples look like.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Non-negative features.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            The noise of an example is divided by its weight; weight zero leaves it out.
+
+        Returns
+        -------
+        self
+        """
+        with self._all_or_nothing():
+            self._begin(validate_features(self, X, reset=True), sample_weight, with_callbacks=True)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> HistogramGPOneClass:
+        """Learn from further examples: the model becomes that of a `fit` on all examples so far.
+
+        What is known is used, so that it takes a fraction of the time, but for ``offset_``, which is computed anew. A
+        failed or interrupted update changes nothing, and other threads may go on predicting meanwhile.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Non-negative features.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            The noise of an example is divided by its weight; weight zero leaves it out.
+
+        Returns
+        -------
+        self
+        """
+        with updating(self) as changed:
+            changed._learn_further(X, sample_weight)
+        return self
+
+    @warning_once()
+    def fit_predict(self, X: Any, y: Any = None, **options: Any) -> Array:
+        """Learn what examples look like, and return 1 for those like the others and -1 for outliers, (n,)."""
+        return super().fit_predict(X, y, **options)
+
+    @reading
+    def score_samples(self, X: Any) -> Array:
+        """How much each row of X is like the training examples, (n,): the higher, the more."""
+        check_is_fitted(self)
+        return self._score_of(self._test_rows(X))
+
+    @reading
+    def decision_function(self, X: Any) -> Array:
+        """`score_samples` minus ``offset_``, (n,): negative for outliers."""
+        scores = self.score_samples(X)
+        if (self.criterion, self.method) != self._judged_by:
+            raise ValueError("offset_ belongs to the criterion and method of the last fit: fit again after a change.")
+        return scores - self.offset_
+
+    @reading
+    def predict(self, X: Any) -> Array:
+        """1 for rows like the training examples and -1 for others, (n,)."""
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def _begin(self, X: Any, sample_weight: Any, with_callbacks: bool) -> None:
+        """Learn from scratch."""
+        weights = validate_weights(sample_weight, X)
+        kept = weights > 0
+        y = np.ones(X.shape[0])
+        self._fit(X if kept.all() else X[kept], None, Examples.none(y).extended(y, weights), {}, with_callbacks)
+
+    def _learn_further(self, X: Any, sample_weight: Any) -> None:
+        first = not hasattr(self, "_posterior")
+        X = validate_features(self, X, reset=first)
+        if first:
+            self._begin(X, sample_weight, with_callbacks=False)
+            return
+        self._posterior_with_training()
+        weights = validate_weights(sample_weight, X)
+        kept = weights > 0
+        self._extend(X if kept.all() else X[kept], self._examples.extended(np.ones(len(weights)), weights), {})
+
+    def _outputs(self, examples: Examples) -> tuple[Examples, dict[str, Any]]:
+        return examples, {}
+
+    def _problem(self, examples: Examples, noise: float, outputs: dict[str, Any]) -> Problem:
+        if self.contamination == "auto" and self.criterion != "mean" and self.method not in ("auto", *ESTIMATES):
+            raise ValueError(
+                f'contamination="auto" needs the variance itself, of which method={self.method!r} is only a bound: '
+                "give a number as contamination, or another method."
+            )
+        return Problem(examples.y[:, None], Noise(noise / examples.weights), outputs)
+
+    def _start(self, alpha: Array, problem: Problem) -> Array:
+        return alpha
+
+    def _adopt(self, *state: Any) -> None:
+        super()._adopt(*state)
+        self._judged_by = (self.criterion, self.method)
+        self.offset_ = self._offset(self._examples.weights)
+
+    def _offset(self, weights: Array) -> float:
+        if self.contamination != "auto":
+            return _quantile(self._score_of(self._posterior.operator.training_rows()), weights, self.contamination)
+        index, means, latent = self._posterior.leave_one_out(self._solver_options())
+        return _quantile(self._score(means[:, 0], latent[:, 0]), weights[index], REJECTED)
+
+    def _score_of(self, rows: Rows) -> Array:
+        means, latent = None, None
+        if self.criterion != "variance":
+            means = self._mean_of(rows)[:, 0]
+        if self.criterion != "mean":
+            method = self._chosen_method()
+            latent = self._latent_variance(rows, method, self._variance_options(method))
+        return self._score(means, latent)
+
+    def _score(self, means: Any, latent: Any) -> Array:
+        if self.criterion == "mean":
+            return means
+        return -latent if self.criterion == "variance" else means / np.sqrt(latent + self.noise_)
+
+    def _has_one_output(self) -> bool:
+        return True
+
+    def _labels(self, targets: Array) -> Array:
+        return np.ones(len(targets), int)
+
+    def _pack(self, writer: Writer) -> dict[str, Any]:
+        writer.arrays["offset"] = np.array([self.offset_])
+        return {}
+
+    def _unpack(self, reader: Reader, description: dict[str, Any]) -> int:
+        self._judged_by = (self.criterion, self.method)
+        self.offset_ = float(reader.array("offset", np.float64, (1,))[0])
+        return 1
+
+    def _prepare_to_predict_only(self) -> None:
+        if self.criterion == "mean":
+            return
+        method = self._chosen_method()
+        if self.kernel_._has_features and method in ("precise", "calibrated"):
+            return
+        if method not in TABLES or (method == "calibrated" and self.n_examples_ < FEWEST):
+            raise ValueError(
+                f"Scores by the variance {method!r} need the training examples: save them too (include_training=True), "
+                'or fit with method="sampled".'
+            )
+        no_rows = Rows.from_array(np.empty((0, self.n_features_in_)))
+        self._latent_variance(no_rows, method, self._variance_options(method))
+
+    def _chosen_method(self) -> Any:
+        return self._quick_method() if self.method == "auto" else self.method
+
+    def _pack_labels(self, writer: Writer) -> None:
+        pass
+
+    def _unpack_labels(self, reader: Reader, n_examples: int) -> tuple[Array, Array]:
+        return np.ones(n_examples), np.ones((n_examples, 1))
+
+
+def _quantile(values: Array, weights: Array, part: float) -> float:
+    """Interpolated, as if each value occurred as often as its weight says."""
+    order = np.argsort(values)
+    upto = np.cumsum(weights[order] / weights.min())
+    place = max(part * (upto[-1] - 1), 0.0)
+    below, above = (
+        values[order[min(np.searchsorted(upto, rounded, side="right"), len(order) - 1)]]
+        for rounded in (np.floor(place), np.ceil(place))
+    )
+    return float(below + (place - np.floor(place)) * (above - below))

@@ -1,0 +1,210 @@
+"""How hyperparameters are found: a parameter object for users, and what an estimator does with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from histogp._core.data import Array
+from histogp._core.operators.contract import KernelOperator
+from histogp._core.search.objectives import Data
+from histogp._core.search.optimization import OptimizationOptions, Row, optimise
+from histogp._core.solvers.problem import Noise, SolverOptions
+from histogp._sklearn import warn
+from histogp.exceptions import NotConvergedWarning
+from histogp.kernels import Kernel
+from histogp.kernels._base import is_ard
+from histogp.kernels._hyperparameters import free_hyperparameters, moved_to
+
+
+class Optimizer(BaseEstimator):
+    """Finds kernel hyperparameters and noise by maximising the marginal likelihood of the training data.
+
+    For the parameter ``optimize`` of an estimator, where its methods also go by their names alone.
+
+    Parameters
+    ----------
+    method : {"gradient", "bound", "exact"}, default="gradient"
+        - "gradient": likelihood and derivatives by stochastic Lanczos quadrature; first on small samples, then on
+          all examples; thousands of weights by a fixed-point iteration. Up to 500 examples everything is exact.
+        - "bound": the papers' method, Nelder and Mead's simplex on a lower bound of the likelihood.
+        - "exact": the exact likelihood and its derivatives, in time cubic in the number of examples.
+    parameters : "auto" or list of str, default="auto"
+        What to optimise: "noise"; "scale", the common weight of all features, or "weights", if the kernel's weights
+        are "ard"; and the hyperparameters of the transform, such as "transform__eta" or just "eta". "auto" is all of
+        them, for the method "bound" all but the noise, which the bound misjudges.
+    bound : {"tightest", "fischer", "papers"}, default="tightest"
+        For the method "bound": that of the papers, Fischer's, or the better of the two at each point.
+    n_starts : int, default=1
+        Searches from as many places; the first is where the given kernel and noise are, others are random. With
+        the method "gradient" on more than 500 examples only the search on a sample has several.
+    sparsity : float, default=0.5
+        What a weight "ard" costs, in units of the log-likelihood, for each time that it is as large as the best common
+        weight of all features, which are measured in units of their mean non-zero values; that is, weights have an
+        exponential prior. 0 is no prior. Weights below 1e-4 of the largest, in these units, become zero.
+    prior_width : float or None, default=1.0
+        Variance and noise have log-normal priors around the mean square of the targets and a tenth of it, with this
+        standard deviation of the logarithm: of no account with hundreds of examples, but a handful would often be
+        most likely as noise alone. None is no prior.
+    n_probes : int or "auto", default="auto"
+        Random probes of the method "gradient".
+    max_steps : int, default=200
+        Evaluations at each stage.
+    reoptimize_every : int, float or None, default=0.5
+        When `partial_fit`, `forget` and `relabel` search again, from the hyperparameters found before: after so many
+        examples that have come, gone or changed; a float is a part of the examples that the last search has seen. None
+        is never.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "method": [StrOptions({"gradient", "bound", "exact"})],
+        "parameters": [StrOptions({"auto"}), list, tuple],
+        "bound": [StrOptions({"tightest", "fischer", "papers"})],
+        "n_starts": [Interval(Integral, 1, None, closed="left")],
+        "sparsity": [Interval(Real, 0, None, closed="left")],
+        "prior_width": [None, Interval(Real, 0, None, closed="neither")],
+        "n_probes": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],
+        "max_steps": [Interval(Integral, 1, None, closed="left")],
+        "reoptimize_every": [
+            None,
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0, None, closed="neither"),
+        ],
+    }
+
+    def __init__(
+        self,
+        method: str = "gradient",
+        *,
+        parameters: Any = "auto",
+        bound: str = "tightest",
+        n_starts: int = 1,
+        sparsity: float = 0.5,
+        prior_width: float | None = 1.0,
+        n_probes: Any = "auto",
+        max_steps: int = 200,
+        reoptimize_every: Any = 0.5,
+    ):
+        self.method = method
+        self.parameters = parameters
+        self.bound = bound
+        self.n_starts = n_starts
+        self.sparsity = sparsity
+        self.prior_width = prior_width
+        self.n_probes = n_probes
+        self.max_steps = max_steps
+        self.reoptimize_every = reoptimize_every
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """What an optimiser found; ``operator`` and ``noise`` are those of the system to solve."""
+
+    kernel: Kernel
+    noise_value: float
+    operator: KernelOperator
+    noise: Noise
+    alpha: Array | None = None
+    likelihood: float | None = None
+    likelihood_error: float | None = None
+    path: dict[str, Array] | None = None
+
+    def attributes(self) -> dict[str, Any]:
+        """Fitted attributes; None for those that only a search has."""
+        return {
+            "log_marginal_likelihood_": self.likelihood,
+            "log_marginal_likelihood_error_": self.likelihood_error,
+            "optimization_path_": self.path,
+        }
+
+
+def search_is_due(optimizer: str | Optimizer | None, n_changed: int, n_searched: int) -> bool:
+    """Whether to search again after ``n_changed`` changes since a search that saw ``n_searched`` examples."""
+    if optimizer is None:
+        return False
+    optimizer = Optimizer(optimizer) if isinstance(optimizer, str) else optimizer
+    optimizer._validate_params()
+    every = optimizer.reoptimize_every
+    if every is None:
+        return False
+    return n_changed >= (every if isinstance(every, Integral) else every * n_searched)
+
+
+def tune(
+    optimizer: str | Optimizer | None,
+    kernel: Kernel,
+    noise_value: float,
+    data: Data,
+    solver: SolverOptions,
+    rng: np.random.Generator,
+    report: Callable[[Row], bool],
+    *,
+    warm: bool = False,
+    atomic: bool = False,
+) -> Tuned:
+    """Search for better hyperparameters than those given, or keep them for ``optimizer=None``.
+
+    ``warm`` says that those given were found before, on similar data, and ``atomic`` that an interrupt ends not the
+    search alone, but everything.
+    """
+    if optimizer is None:
+        if is_ard(kernel):
+            raise ValueError(
+                'weights="ard" are learned from the data: give optimize="gradient", or numbers as weights.'
+            )
+        return Tuned(kernel, float(noise_value), data.operator, data.noise)
+    if isinstance(optimizer, str):
+        optimizer = Optimizer(optimizer)
+    optimizer._validate_params()
+    operator = data.operator
+    names = None if isinstance(optimizer.parameters, str) else list(optimizer.parameters)
+    if names == []:
+        raise ValueError("parameters must name at least one hyperparameter to optimise.")
+    if not np.isfinite(data.mean_square):
+        raise ValueError("The squares of the targets overflow; scale them to moderate values.")
+    space = free_hyperparameters(kernel, operator.training_rows(), noise_value, data.mean_square, names)
+    if names is None and optimizer.method == "bound":
+        space = space.only([one.name for one in space.free if one.name != "noise"])
+    options = OptimizationOptions(
+        method=optimizer.method,  # type: ignore[arg-type]
+        solver=solver,
+        bound=optimizer.bound,  # type: ignore[arg-type]
+        n_starts=optimizer.n_starts,
+        max_steps=optimizer.max_steps,
+        sparsity=optimizer.sparsity,
+        prior_width=optimizer.prior_width,
+        n_probes=None if optimizer.n_probes == "auto" else optimizer.n_probes,
+        warm=warm,
+    )
+    found = optimise(data, space, options, rng, report)
+    if found.interrupted and atomic:
+        raise KeyboardInterrupt
+    if found.interrupted:
+        warn(
+            f"The search for hyperparameters was interrupted after {len(found.path)} evaluations; the best of them "
+            "counts.",
+            NotConvergedWarning,
+        )
+    elif not found.converged:
+        warn(
+            f"The search for hyperparameters ended after max_steps={optimizer.max_steps} evaluations; more may find "
+            "better ones.",
+            NotConvergedWarning,
+        )
+    factor = space.noise_factor(found.theta)
+    return Tuned(
+        moved_to(space, kernel, found.theta),
+        float(noise_value * factor),
+        operator.with_kernel(space.kernel_at(found.theta)),
+        data.noise.scaled(factor),
+        found.alpha,
+        float(found.value),
+        float(found.error),
+        {name: np.array([row[name] for row in found.path], np.float64) for name in found.path[0]},
+    )

@@ -1,0 +1,396 @@
+"""Regression."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import RegressorMixin, _fit_context
+from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from histogp._core.data import Array
+from histogp._core.solvers.problem import Noise
+from histogp._encoding import Reader, Writer
+from histogp._estimator import reading, updating, validate_features, validate_weights
+from histogp._sklearn import with_callbacks
+from histogp.exceptions import ModelFileError
+from histogp.gp._examples import Examples
+from histogp.gp._learning import Problem
+from histogp.gp._model import HistogramGP
+
+
+class HistogramGPRegressor(RegressorMixin, HistogramGP):
+    """Exact Gaussian process regressor for histogram-like data.
+
+    Parameters
+    ----------
+    kernel : {"hik", "hik-poly", "hik-exp", "chi2", "exp-chi2"} or a kernel of `histogp.kernels`, default="hik"
+        The names stand for `HistogramIntersection` without a transform, with ``Power(eta=0.5)`` and
+        with ``Exponential(eta=1.0)``, and for `Chi2`, which is solved in the space of its features.
+    noise : float, default=0.1
+        Variance of the noise on the targets (on the normalised ones with ``normalize_y``).
+    optimize : {"gradient", "bound", "exact"}, Optimizer or None, default=None
+        Whether and how `fit` searches for hyperparameters of the kernel and noise that make the training data most
+        likely, starting from those given; see `Optimizer`. None takes them as they are.
+    normalize_y : bool, default=False
+        Centre the targets and scale them to unit variance before learning, as scikit-learn's
+        ``GaussianProcessRegressor`` does; with ``sample_weight`` by the weighted mean and variance.
+    solver : {"auto", "cg", "cholesky"}, default="auto"
+        "auto" factorises densely up to about 2,000 examples and iterates above.
+    tol : float, default=1e-2
+        The iteration ends when the largest residual of each output is below ``tol`` times its
+        largest target.
+    max_iter : int, default=1000
+    preconditioner_rank : int or "auto", default="auto"
+        "auto" takes the rank, possibly 0, with the lowest estimated cost.
+    prediction : {"exact", "quantized"}, default="exact"
+        "exact" searches the sorted training values, in time logarithmic in their number. "quantized" reads
+        a table on a grid, in time independent of it; see `quantization_error_bound`. This and the next
+        three parameters count when predicting: `set_params` changes them without another `fit`.
+    n_bins : int, default=100
+        Bins of the grid in each dimension, where the grid is uniform, and in each octave, where it is not.
+    interpolation : {"linear", "nearest"}, default="linear"
+        "linear" interpolates on a grid in octaves: where the training data crowd near zero it has several,
+        each twice as wide as the one before. "nearest" is the papers' quantisation: the nearest node of a
+        uniform grid. Both grids lie in the transformed features.
+    value_range : float, array-like of shape (n_features,) or None, default=None
+        Where the grid of each dimension ends, in units of the features; larger values count as this one.
+        None takes the largest training value, which loses nothing.
+    n_jobs : int or None, default=None
+        Threads; None means all that Numba may use, -1 all cores.
+    random_state : int, RandomState instance or None, default=None
+        Chooses the columns of the preconditioner, and whatever is drawn at random for variances and probabilities.
+    verbose : int, default=0
+        1 reports stages, 2 also iterations.
+
+    Attributes
+    ----------
+    kernel_ : HistogramIntersection
+        With the hyperparameters found.
+    noise_ : float
+    log_marginal_likelihood_, log_marginal_likelihood_error_ : float
+        Of the training data at these hyperparameters, and its standard error: exact, estimated or a lower bound, as
+        ``optimize`` says; NaN if a search was interrupted that had seen only a sample. Only with ``optimize``.
+    optimization_path_ : dict of ndarrays of shape (n_evaluations,) or (n_evaluations, n_values)
+        Every evaluation: log_marginal_likelihood, standard_error (NaN while many weights are learned, where the
+        likelihood is integrated from its derivative), n_examples (less than all while the search starts on a
+        sample), n_products and the hyperparameters, or n_weights that are not negligible. Only with ``optimize``.
+    feature_relevance_ : ndarray of shape (n_features,)
+        The share of each feature in the prior variance of the training data.
+    alpha_ : ndarray of shape (n_examples_,) or (n_examples_, n_outputs)
+        Weights of the training examples.
+    ids_ : ndarray of shape (n_examples_,)
+        The numbers of the training examples, in the order of ``alpha_``: 0 is the first one that was ever given. They
+        stay the same, and are not used again.
+    n_iter_ : int
+        Iterations; 1 for the dense solver.
+    residual_ : ndarray of shape (n_outputs,)
+        The relative residual reached, computed in float64.
+    n_products_ : int
+        Products of the kernel matrix with a vector.
+    preconditioner_rank_ : int
+    variance_error_ : float
+        The relative error of the variance "calibrated", measured when it is first asked for; see `predict_variance`.
+    n_examples_ : int
+        Training examples of positive weight.
+    n_nonzeros_ : int
+        Non-zero features among them.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histogp import HistogramGPRegressor
+    >>> X = np.linspace(0, 1, 50)[:, None]
+    >>> reg = HistogramGPRegressor(noise=1e-4).fit(X, np.sqrt(X[:, 0]))
+    >>> reg.predict([[0.25]]).round(2)
+    array([0.5])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **HistogramGP._parameter_constraints,
+        "normalize_y": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = "hik",
+        *,
+        noise: float = 0.1,
+        optimize: Any = None,
+        normalize_y: bool = False,
+        solver: str = "auto",
+        tol: float = 1e-2,
+        max_iter: int = 1000,
+        preconditioner_rank: Any = "auto",
+        prediction: str = "exact",
+        n_bins: int = 100,
+        interpolation: str = "linear",
+        value_range: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.kernel = kernel
+        self.noise = noise
+        self.optimize = optimize
+        self.normalize_y = normalize_y
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.preconditioner_rank = preconditioner_rank
+        self.prediction = prediction
+        self.n_bins = n_bins
+        self.interpolation = interpolation
+        self.value_range = value_range
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HistogramGPRegressor:
+        """Learn from examples and their targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Non-negative features.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Real targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            The noise of an example is divided by its weight; weight zero leaves it out.
+
+        Returns
+        -------
+        self
+        """
+        with self._all_or_nothing():
+            X, y = validate_features(self, X, reset=True, y=y, multi_output=True, y_numeric=True)
+            self._begin(X, y, sample_weight, with_callbacks=True)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> HistogramGPRegressor:
+        """Learn from further examples: the model becomes that of a `fit` on all examples so far.
+
+        What is known is used, so that it takes a fraction of the time. The kernel and the noise are ``kernel_`` and
+        ``noise_``; with ``optimize`` they are searched for again every so often, see `Optimizer`. A failed or
+        interrupted update changes nothing, and other threads may go on predicting meanwhile.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Non-negative features.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Real targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            The noise of an example is divided by its weight; weight zero leaves it out.
+
+        Returns
+        -------
+        self
+        """
+        with updating(self) as changed:
+            changed._learn_further(X, y, sample_weight)
+        return self
+
+    def relabel(self, ids: Any, y: Any) -> HistogramGPRegressor:
+        """Correct targets: the model becomes that of a `fit` with the new ones.
+
+        Parameters
+        ----------
+        ids : int or array-like of int
+            Which examples, by their numbers in ``ids_``.
+        y : float or array-like of shape (len(ids),) or (len(ids), n_outputs)
+            Their targets.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        with updating(self) as changed:
+            changed._relabel(changed._rows_of(ids), y)
+        return self
+
+    @reading
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Posterior means for each row of X, and how sure they are.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        return_std : bool, default=False
+            Whether to return standard deviations of an observation at each row, that is with the noise: the square
+            root of ``predict_variance(X)``.
+        return_cov : bool, default=False
+            Whether to return the covariance of observations at all rows, with the noise on its diagonal.
+
+        Returns
+        -------
+        y_mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        y_std : ndarray of the same shape, if ``return_std``
+        y_cov : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_outputs), if ``return_cov``
+        """
+        if return_std and return_cov:
+            raise ValueError("Give return_std or return_cov, not both: variances are the diagonal of the covariance.")
+        means, dtype = self._mean(X)
+        dtype = np.result_type(dtype, self._target_dtype)
+        mean = self._labels(means).astype(dtype, copy=False)
+        if return_std:
+            # In this order the squares of very large targets do not overflow.
+            latent = self._latent_variance(self._test_rows(X), "precise", self._variance_options())
+            deviation = np.sqrt(latent + self.noise_)
+            deviation = deviation * self._scale if self._single_output else deviation[:, None] * self._scale
+            return mean, deviation.astype(dtype, copy=False)
+        if return_cov:
+            return mean, self._covariance(X, include_noise=True).astype(dtype, copy=False)
+        return mean
+
+    @reading
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, include_noise: bool = True) -> Array:
+        """Draw targets from the posterior, jointly for all rows of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_features)
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=0
+        include_noise : bool, default=True
+            Whether to draw observations rather than functions.
+
+        Returns
+        -------
+        y_samples : ndarray of shape (n_rows, n_samples) or (n_rows, n_outputs, n_samples)
+        """
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples must be a whole number above 0; got {n_samples!r}.")
+        mean = np.asarray(self.predict(X), np.float64)
+        covariance = self._latent_covariance(X)
+        if include_noise:
+            covariance[np.diag_indices_from(covariance)] += self.noise_
+        values, vectors = np.linalg.eigh(covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        shape = (*mean.shape, int(n_samples))
+        normals = check_random_state(random_state).standard_normal((len(mean), int(np.prod(shape[1:]))))
+        deviations = (root @ normals).reshape(shape)
+        return mean[..., None] + deviations * np.asarray(self._scale)[..., None]
+
+    def _begin(self, X: Any, y: Array, sample_weight: Any, with_callbacks: bool) -> None:
+        """Learn from scratch."""
+        weights = validate_weights(sample_weight, X)
+        outputs = {"_single_output": y.ndim == 1, "_target_dtype": _precision(y)}
+        y = np.asarray(y, np.float64)
+        examples = Examples.none(y).extended(y, weights)
+        kept = weights > 0
+        if not kept.all():
+            X, y = X[kept], y[kept]
+        self._fit(X, y, examples, outputs, with_callbacks)
+
+    def _learn_further(self, X: Any, y: Any, sample_weight: Any) -> None:
+        first = not hasattr(self, "_posterior")
+        X, y = validate_features(self, X, reset=first, y=y, multi_output=True, y_numeric=True)
+        if first:
+            self._begin(X, y, sample_weight, with_callbacks=False)
+            return
+        self._posterior_with_training()
+        self._check_outputs(y)
+        weights = validate_weights(sample_weight, X)
+        outputs = {
+            **self._outputs(self._examples)[1],
+            "_target_dtype": np.result_type(self._target_dtype, _precision(y)),
+        }
+        kept = weights > 0
+        self._extend(X if kept.all() else X[kept], self._examples.extended(np.asarray(y, np.float64), weights), outputs)
+
+    def _relabel(self, index: Array, y: Any) -> None:
+        single_row = np.ndim(y) < self._examples.y.ndim
+        y = check_array(np.asarray(y)[None] if single_row else y, ensure_2d=False, dtype=np.float64)
+        check_consistent_length(index, y)
+        self._check_outputs(y)
+        corrected = self._examples.y.copy()
+        corrected[index] = y
+        examples, outputs = self._outputs(self._examples.with_labels(corrected))
+        self._change(examples, outputs, index[:0], len(index))
+
+    def _check_outputs(self, y: Array) -> None:
+        if y.shape[1:] != self._examples.y.shape[1:]:
+            expected = "(n,)" if self._single_output else f"(n, {self._scale.size})"
+            raise ValueError(f"y has the shape {y.shape}, but the model has learned targets of the shape {expected}.")
+
+    def _outputs(self, examples: Examples) -> tuple[Examples, dict[str, Any]]:
+        return examples, {"_single_output": self._single_output, "_target_dtype": self._target_dtype}
+
+    def _problem(self, examples: Examples, noise: float, outputs: dict[str, Any]) -> Problem:
+        y = examples.y
+        shift, scale = self._normalisation(y, examples.weights)
+        targets = _normalised(y, shift, scale)
+        return Problem(targets, Noise(noise / examples.weights), {**outputs, "_shift": shift, "_scale": scale})
+
+    def _start(self, alpha: Array, problem: Problem) -> Array:
+        return alpha * np.reshape(self._scale / problem.attributes["_scale"], -1)
+
+    def _covariance(self, X: Any, include_noise: bool) -> Array:
+        covariance = self._latent_covariance(X)
+        covariance[np.diag_indices_from(covariance)] += self.noise_ if include_noise else 0.0
+        return covariance * self._scale**2 if self._single_output else covariance[:, :, None] * self._scale**2
+
+    def _latent_covariance(self, X: Any) -> Array:
+        """Of the latent function at all rows of X, for targets in the unit of learning."""
+        variances = self._posterior_with_training().variances
+        return variances.covariance(self._test_rows(X), self._variance_options(), self._solver_options())
+
+    def _has_one_output(self) -> bool:
+        return self._single_output
+
+    def _labels(self, targets: Array) -> Array:
+        return (targets[:, 0] if self._single_output else targets) * self._scale + self._shift
+
+    def _pack(self, writer: Writer) -> dict[str, Any]:
+        writer.arrays["shift"] = np.reshape(self._shift, -1)
+        writer.arrays["scale"] = np.reshape(self._scale, -1)
+        return {"single_output": self._single_output, "dtype": self._target_dtype.name}
+
+    def _unpack(self, reader: Reader, description: dict[str, Any]) -> int:
+        shift = reader.array("shift", np.float64, (None,))
+        scale = reader.array("scale", np.float64, shift.shape, lowest=float(np.nextafter(0, 1)))
+        self._single_output = description["single_output"] is True
+        if description["dtype"] not in ("float32", "float64") or (self._single_output and len(shift) != 1):
+            raise ModelFileError("the description of its targets is damaged.")
+        self._target_dtype = np.dtype(description["dtype"])
+        self._shift, self._scale = (a.reshape(()) if self._single_output else a for a in (shift, scale))
+        return len(shift)
+
+    def _pack_labels(self, writer: Writer) -> None:
+        writer.arrays["targets"] = self._examples.y
+
+    def _unpack_labels(self, reader: Reader, n_examples: int) -> tuple[Array, Array]:
+        y = reader.array("targets", np.float64, (n_examples, *self._scale.shape))
+        return y, _normalised(y, self._shift, self._scale)
+
+    def _normalisation(self, y: Array, weights: Array) -> tuple[Array, Array]:
+        if not self.normalize_y:
+            return np.zeros(y.shape[1:]), np.ones(y.shape[1:])
+        shift = np.average(y, axis=0, weights=weights)
+        largest = np.abs(y - shift).max(axis=0)
+        largest = np.where(largest > 0, largest, 1.0)  # the squares of very large targets would overflow
+        scale = largest * np.sqrt(np.average(((y - shift) / largest) ** 2, axis=0, weights=weights))
+        return shift, np.where(scale > 0, scale, 1.0)
+
+
+def _normalised(y: Array, shift: Array, scale: Array) -> Array:
+    return ((y - shift) / scale).reshape(len(y), -1)
+
+
+def _precision(y: Array) -> np.dtype:
+    """Only float32 data with float32 targets give float32 predictions."""
+    return np.dtype(np.float32 if np.result_type(y.dtype, np.float32) == np.float32 else np.float64)

@@ -1,0 +1,1 @@
+"""Files: a container of arrays and JSON, atomic replacement."""

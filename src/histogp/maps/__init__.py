@@ -1,1 +1,0 @@
-"""Feature maps of additive kernels, as plain values that work on arrays."""

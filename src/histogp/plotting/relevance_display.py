@@ -1,0 +1,69 @@
+"""Which features a model relies on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from histogp._core.data import Array
+from histogp.plotting._axes import new_axes
+
+_LABELLED = 30
+
+
+class RelevanceDisplay:
+    """Relevance of features as bars, the most relevant first.
+
+    Use `from_estimator`, or give the values yourself.
+
+    Parameters
+    ----------
+    relevance : array-like of shape (n_features,)
+    names : array-like of shape (n_features,) or None, default=None
+        None stands for the numbers of the features.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    bars_ : matplotlib container of the bars
+    """
+
+    def __init__(self, relevance: Any, names: Any = None):
+        self.relevance = np.asarray(relevance, float)
+        self.names = np.arange(len(self.relevance)) if names is None else np.asarray(names)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, top: int | None = 20, ax: Any = None, **bars: Any) -> RelevanceDisplay:
+        """Plot ``feature_relevance_`` of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : fitted HistogramGPClassifier or HistogramGPRegressor
+        top : int or None, default=20
+            The number of features shown; None shows all.
+        ax : matplotlib Axes or None, default=None
+        **bars
+            For Matplotlib's ``barh``.
+        """
+        check_is_fitted(estimator)
+        names = getattr(estimator, "feature_names_in_", None)
+        return cls(estimator.feature_relevance_, names).plot(top=top, ax=ax, **bars)
+
+    def plot(self, *, top: int | None = 20, ax: Any = None, **bars: Any) -> RelevanceDisplay:
+        """Draw the bars; see `from_estimator`."""
+        order: Array = np.argsort(-self.relevance, kind="stable")[:top]
+        height = 1.2 + 0.24 * min(len(order), _LABELLED)
+        self.ax_ = new_axes("RelevanceDisplay", ax, (6.4, height))
+        self.figure_ = self.ax_.figure
+        self.bars_ = self.ax_.barh(np.arange(len(order)), self.relevance[order], **{"color": "#2f6fb0", **bars})
+        self.ax_.set_ylim(len(order) - 0.4, -0.6)
+        self.ax_.set_xlabel("share of the prior variance")
+        if len(order) <= _LABELLED:
+            self.ax_.set_yticks(np.arange(len(order)), [str(self.names[k]) for k in order])
+        self.ax_.set_ylabel("feature" if len(order) <= _LABELLED else "rank of the feature")
+        for side in ("top", "right"):
+            self.ax_.spines[side].set_visible(False)
+        return self

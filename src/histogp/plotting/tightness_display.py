@@ -1,0 +1,102 @@
+"""How close approximate variances are to precise ones (gp-hik-ijcv2016, section 11.2 and figure 15)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from histogp._core.data import Array
+from histogp._core.variance.methods import METHODS
+from histogp._estimator import warning_once
+from histogp.plotting._axes import new_axes
+from histogp.plotting.uncertainty_display import COLOURS, variances
+
+
+class TightnessDisplay:
+    """Variances by several methods, for rows in the order of their precise variance.
+
+    Use `from_estimator`, or give the values yourself.
+
+    Parameters
+    ----------
+    precise : array-like of shape (n,)
+        Gives the order.
+    variances : dict of array-like of shape (n,)
+        By method.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    lines_ : dict of matplotlib Lines, by method
+    """
+
+    def __init__(self, precise: Any, variances: dict[str, Any]):
+        self.precise = np.asarray(precise, float)
+        self.variances = {name: np.asarray(variance, float) for name, variance in variances.items()}
+
+    @classmethod
+    @warning_once()
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        methods: str | Sequence[str] = METHODS,
+        normalize: bool = False,
+        n_eigenvectors: Any = 8,
+        ax: Any = None,
+    ) -> TightnessDisplay:
+        """Compute the variances of the latent function at each row of X, and plot.
+
+        With several outputs they are those of the first; the others differ by their unit only.
+
+        Parameters
+        ----------
+        estimator : fitted HistogramGPClassifier, HistogramGPRegressor or HistogramGPOneClass
+            With its training examples.
+        X : {array-like, sparse matrix} of shape (n, n_features)
+        methods : list of str, default=all methods of `predict_variance`
+            Those shown. The precise variance is computed for the order in any case.
+        normalize : bool, default=False
+            Whether to scale the variances of each method to [0, 1], to compare their order only. Otherwise the
+            vertical axis is logarithmic, because bounds can be many times larger.
+        n_eigenvectors : int or sequence of int, default=8
+            For "fine"; several numbers are shown each.
+        ax : matplotlib Axes or None, default=None
+        """
+        check_is_fitted(estimator)
+        estimator._posterior_with_training()
+        found = variances(estimator, X, methods, n_eigenvectors, include_noise=False)
+        precise = found.get("precise")
+        if precise is None:
+            precise = variances(estimator, X, "precise", n_eigenvectors, include_noise=False)["precise"]
+        return cls(precise, found).plot(normalize=normalize, ax=ax)
+
+    def plot(self, *, normalize: bool = False, ax: Any = None) -> TightnessDisplay:
+        """Draw the variances; see `from_estimator`."""
+        self.ax_ = new_axes("TightnessDisplay", ax)
+        self.figure_ = self.ax_.figure
+        order = np.argsort(self.precise, kind="stable")
+        self.lines_ = {}
+        # Dots on crosses, so that both show where two methods agree.
+        styles = zip(cycle(COLOURS), cycle("x."), strict=False)
+        for (name, variance), (colour, marker) in zip(self.variances.items(), styles, strict=False):
+            heights = _to_unit_interval(variance) if normalize else variance
+            style = {"linewidth": 2, "zorder": 3} if name == "precise" else {"marker": marker, "linestyle": "none"}
+            (self.lines_[name],) = self.ax_.plot(heights[order], color=colour, markersize=4, label=name, **style)
+        if not normalize:
+            self.ax_.set_yscale("log")
+        self.ax_.set_xlabel("rows in the order of their precise variance")
+        self.ax_.set_ylabel("variance, scaled to [0, 1]" if normalize else "variance of the latent function")
+        self.ax_.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, markerscale=2)
+        return self
+
+
+def _to_unit_interval(variance: Array) -> Array:
+    width = np.ptp(variance)
+    return (variance - variance.min()) / (width if width > 0 else 1.0)

@@ -1,1 +1,0 @@
-"""Everything Bayesian, written once against the operator contract."""
