@@ -216,7 +216,7 @@ def _kernels(
 def _expanded(problem: Problem, method: str, n_terms: int) -> tuple[np.ndarray, np.ndarray]:
     """Training and test rows under an additive map."""
     options = {"sample_interval": best_interval(Rows.from_array(problem.X), "chi2", n_terms)} if method == "vz" else {}
-    additive = AdditiveChi2Map(method=method, n_components=n_terms, n_jobs=1, **options).fit(problem.X)
+    additive = AdditiveChi2Map(method=method, n_terms=n_terms, n_jobs=1, **options).fit(problem.X)
     return additive.transform(problem.X), additive.transform(problem.X_test)
 
 

@@ -46,7 +46,7 @@ def chi2_error() -> dict[str, float]:
         }.items():
             if name == "sklearn" and n_terms > 5:
                 continue
-            fitted = AdditiveChi2Map(n_components=n_terms, **options).fit(X[::10])
+            fitted = AdditiveChi2Map(n_terms=n_terms, **options).fit(X[::10])
             results[f"{name}_{n_terms}"] = float(np.abs(kernel - _products(fitted, x, y, columns)).sum() / kernel.sum())
     _plot_errors(results)
     return results
@@ -91,7 +91,7 @@ def chi2_map_times() -> dict[str, float]:
         rows = X.astype(dtype)
         for n_terms in (3, 5):
             name = f"{np.dtype(dtype).name}_{n_terms}"
-            ours, theirs = AdditiveChi2Map(n_components=n_terms), AdditiveChi2Sampler(sample_steps=(n_terms + 1) // 2)
+            ours, theirs = AdditiveChi2Map(n_terms=n_terms), AdditiveChi2Sampler(sample_steps=(n_terms + 1) // 2)
             assert ours.fit_transform(rows[:9]).shape == theirs.fit_transform(rows[:9]).shape
             results[f"ours_{name}"] = seconds(lambda ours=ours, rows=rows: ours.fit_transform(rows), 3)
             results[f"sklearn_{name}"] = seconds(lambda theirs=theirs, rows=rows: theirs.fit_transform(rows), 3)
@@ -101,9 +101,9 @@ def chi2_map_times() -> dict[str, float]:
 def streaming_ridge() -> dict[str, float]:
     """60,000 x 441, 3 terms, 10 classes; and scikit-learn's sampler and ridge classifier."""
     X, y, X_test, y_test = fashion_mnist()
-    StreamingRidgeClassifier(AdditiveChi2Map(n_components=3)).fit(X[:100], y[:100]).predict(X[:9])
+    StreamingRidgeClassifier(AdditiveChi2Map(n_terms=3)).fit(X[:100], y[:100]).predict(X[:9])
     start = perf_counter()
-    clf = StreamingRidgeClassifier(AdditiveChi2Map(n_components=3), random_state=0)
+    clf = StreamingRidgeClassifier(AdditiveChi2Map(n_terms=3), random_state=0)
     for X_chunk, y_chunk in read_chunks((X, y)):
         clf.partial_fit(X_chunk, y_chunk)
     alpha = clf.alpha_  # solves
@@ -173,7 +173,7 @@ def write_parquet(folder: Path, n_rows: int, n_files: int) -> None:
 def _difference(folder: Path, X_test: np.ndarray) -> float:
     """The largest difference of a score, for 60,000 rows, from least squares in memory by NumPy."""
     n = min(60_000, N_ROWS // N_FILES)
-    clf = StreamingRidgeClassifier(AdditiveChi2Map(n_components=3), alpha=1.0)
+    clf = StreamingRidgeClassifier(AdditiveChi2Map(n_terms=3), alpha=1.0)
     parts, labels = [], []
     for X_chunk, y_chunk in read_chunks(folder / "rows00.parquet", label="y"):
         left = n - sum(map(len, labels))

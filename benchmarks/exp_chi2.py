@@ -60,7 +60,7 @@ def _ridge(n_components: int, seed: int, **options: Any) -> StreamingRidgeClassi
 
 
 def _sampler(n_components: int, seed: int) -> ExpChi2Sampler:
-    return ExpChi2Sampler(n_components, additive=AdditiveChi2Map(n_components=3), random_state=seed)
+    return ExpChi2Sampler(n_components, additive=AdditiveChi2Map(n_terms=3), random_state=seed)
 
 
 def exp_chi2_drawings() -> dict[str, float]:

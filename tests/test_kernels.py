@@ -77,7 +77,7 @@ def test_parameters_are_reachable_and_cloned():
     assert "Power" in kernel._repr_html_()
     kernel = Chi2(2, tol=0.1, weights=[1.0, 2.0], groups=[0, 1], points=np.ones((2, 2)))
     assert clone(kernel).get_params()["points"].tolist() == [[1, 1], [1, 1]]
-    assert clone(kernel).set_params(n_components="auto").n_components == "auto"
+    assert clone(kernel).set_params(n_terms="auto").n_terms == "auto"
 
 
 def test_chi2_takes_its_points_from_data_once():
@@ -109,8 +109,8 @@ def test_svc_accepts_the_kernel():
         (HistogramIntersection(weights=[1, -1, 1]), "weights must not be negative; got -1"),
         (HistogramIntersection(weights=[1, np.nan, 1]), "weights must be one finite number"),
         (Chi2(weights=[1, -1, 1]), "weights must not be negative; got -1"),
-        (Chi2(0), 'n_components must be a whole number from 1 to 1000 or "auto"; got 0'),
-        (Chi2(2.5), "n_components must be a whole number"),
+        (Chi2(0), 'n_terms must be a whole number from 1 to 1000 or "auto"; got 0'),
+        (Chi2(2.5), "n_terms must be a whole number"),
         (Chi2(tol=0), "tol must be a number above 0; got 0"),
         (Chi2(2, points=np.ones((2, 4))), r"points must be 2 x 3 positive numbers.*shape \(2, 4\)"),
         (Chi2(3, points=np.ones((2, 3))), "points must be 3 x 3 positive numbers"),

@@ -87,10 +87,11 @@ def _without_names(path):
 
 
 def test_fit_with_exp_chi2_from_options_to_evaluation(run):
-    options = ["--kernel", "exp-chi2", "--components", "60", "--beta", "2.5", "--seed", "3"]
+    options = ["--kernel", "exp-chi2", "--components", "60", "--terms", "2", "--beta", "2.5", "--seed", "3"]
     run("fit", "train.csv", "--label", "colour", "-o", "m.histogp", *options)
     model = _without_names("m.histogp")
-    assert (model.kernel_.n_components, model.kernel_.beta, model.kernel_.random_state) == (60, 2.5, 3)
+    expected = {"n_components": 60, "n_terms": 2, "beta": 2.5, "random_state": 3}
+    assert model.kernel_.get_params().items() >= expected.items()
     out = run("evaluate", "m.histogp", "test.csv", "--label", "colour", "--top-k", "2", "--report", "page.html")
     expected = top_k_accuracy_score(NAMES[:20], model.decision_function(X[:20]), k=2, labels=model.classes_)
     assert f"top-2 accuracy           {expected:.4f}" in out
@@ -133,12 +134,13 @@ def test_streams_with_exp_chi2_and_blocks(run):
         (["--kernel", "exp-chi2", "--beta", "wide"], "neither a number nor median or evidence"),
         (["--kernel", "exp-chi2", "--beta", "-1"], "beta must be a number above 0"),
         (["--kernel", "chi2", "--beta", "1"], "--beta is for --kernel exp-chi2"),
-        (["--kernel", "hik", "--components", "5"], "--components is for"),
+        (["--kernel", "chi2", "--components", "5"], "--components is for --kernel exp-chi2"),
+        (["--kernel", "hik", "--terms", "5"], "--terms is for --kernel chi2 or exp-chi2"),
         (["--kernel", "exp-chi2", "--ard", "--optimize", "gradient"], "no weights of features"),
         (["--kernel", "chi2", "--block", "0:2"], "--block is for --stream"),
         (["--kernel", "chi2", "--stream", "--block", "2"], "not two numbers"),
         (["--kernel", "chi2", "--stream", "--block-weights", "evidence"], "--block-weights is for --block"),
-        (["--kernel", "chi2", "--stream", "--components", "0"], "--components must be 1 or more"),
+        (["--kernel", "exp-chi2", "--stream", "--components", "0"], "--components must be 1 or more"),
         (["--kernel", "hik", "--stream"], "--stream needs --kernel chi2 or exp-chi2"),
     ],
 )

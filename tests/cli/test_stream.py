@@ -70,7 +70,7 @@ def pieces(n_parts=3):
 
 
 def learnt(make, y, n_parts=3, **options):
-    model = make(AdditiveChi2Map(n_components=3), random_state=0, **options)
+    model = make(AdditiveChi2Map(n_terms=3), random_state=0, **options)
     for rows in pieces(n_parts):
         model.partial_fit(X[rows], y[rows])
     return model
@@ -97,7 +97,7 @@ def test_files_of_every_format_give_what_the_estimator_learns_from_the_same_piec
     assert "90 rows, 6 features, 3 classes" in said
     assert model.classes_.dtype == np.int64
     assert getattr(model, "feature_names_in_", np.array([])).tolist() == (FEATURES if named else [])
-    expected = StreamingRidgeClassifier(AdditiveChi2Map(n_components=3), random_state=0)
+    expected = StreamingRidgeClassifier(AdditiveChi2Map(n_terms=3), random_state=0)
     for k in range(3):
         source = open_source(f"part{k}.{kind}", label="colour" if named else None, n_features=D)
         for chunk in source.chunks(ROWS):
@@ -130,9 +130,9 @@ def test_regression(run):
 
 def test_components_seed_and_columns_to_leave_out(run):
     write_parts()
-    fit(run, *LABEL, "--components", "2", "--seed", "7", "--ignore", "f5", "--jobs", "1")
+    fit(run, *LABEL, "--terms", "2", "--seed", "7", "--ignore", "f5", "--jobs", "1")
     model = histogp.load("m.histogp")
-    assert model.feature_map.n_components == 2
+    assert model.feature_map.n_terms == 2
     assert model.random_state == 7
     assert model.n_features_in_ == 5
 
@@ -250,7 +250,7 @@ def test_other_files_or_columns_are_not_gone_on_with(run):
 @pytest.mark.usefixtures("checkpoint")
 @pytest.mark.parametrize(
     "options",
-    [("--components", "2"), ("--alpha", "1"), ("--pca", "3"), ("--seed", "1"), ("--class-weight", "balanced")],
+    [("--terms", "2"), ("--alpha", "1"), ("--pca", "3"), ("--seed", "1"), ("--class-weight", "balanced")],
 )
 def test_other_options_are_not_gone_on_with(options, run):
     assert "begun with other options" in fit(run, *LABEL, *options, "--resume", code=2)
@@ -300,7 +300,7 @@ def test_resume_without_a_checkpoint_begins_at_the_beginning(run):
         ("--class-weight balanced --task regression", "--class-weight is for classification"),
         ("--alpha much", "neither a number nor"),
         ("--alpha -1", "alpha"),
-        ("--components 0", "--components must be 1 or more"),
+        ("--terms 0", "--terms must be 1 or more"),
         ("--pca 0", "pca_components"),
         ("--pca 99", "more than the 18 features"),
         ("--task regression", "target of row 1 is"),
@@ -396,7 +396,7 @@ def test_inspect_tells_what_is_in_the_file(run, streamed):
     assert facts["feature names"] == FEATURES
     assert len(facts["sha256"]) == 64
     text = run("inspect", "m.histogp")
-    for part in ("AdditiveChi2Map(n_components=3)", "penalty", "loo", "principal components", "written by"):
+    for part in ("AdditiveChi2Map()", "penalty", "loo", "principal components", "written by"):
         assert part in text
 
 

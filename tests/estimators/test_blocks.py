@@ -26,7 +26,7 @@ MORE = histograms(40, 6, seed=1)
 NAMES = list("uvwxyz")
 FRAMES = [pd.DataFrame(X, columns=NAMES), pl.DataFrame(X, schema=NAMES)]
 by_frame = pytest.mark.parametrize("frame", FRAMES, ids=["pandas", "polars"])
-CHI2 = AdditiveChi2Map(n_components=3, points="greedy")
+CHI2 = AdditiveChi2Map(n_terms=3, points="greedy")
 WAVES = ExpChi2Sampler(20, random_state=0)
 BLOCKS = [("terms", CHI2, slice(0, 4)), ("same", None, [5, 3]), ("waves", WAVES, [4, 2, 0])]
 POSITIONS = [np.arange(4), np.array([5, 3]), np.array([4, 2, 0])]
@@ -358,7 +358,7 @@ def test_a_failed_fit_leaves_the_map_as_it_was(n_components):
         ("The block 'a' has no columns.", [("a", CHI2, [])]),
         ("The block 'a' has no columns.", [("a", None, slice(6, None))]),
         ("The block 'b' has no columns.", [("a", CHI2, [0]), ("b", CHI2, [False] * 6)]),
-        ("The 'n_components' parameter of AdditiveChi2Map", [("a", AdditiveChi2Map(n_components=0), [0])]),
+        ("The 'n_terms' parameter of AdditiveChi2Map", [("a", AdditiveChi2Map(n_terms=0), [0])]),
     ],
 )
 def test_refusals_are_one_clear_sentence(message, blocks):

@@ -21,7 +21,7 @@ NAMES = ["ä", "bee", "c c", "d", "", "f"]
 FRAME, TEST_FRAME = (pd.DataFrame(rows, columns=NAMES) for rows in (X, TEST))
 TARGETS = X[:, 1] - X[:, 2]
 LABELS = np.array(["x", "y", "z"])[np.argmax(X[:, 1:4], axis=1)]
-CHI2 = AdditiveChi2Map(n_components=3, points="greedy")
+CHI2 = AdditiveChi2Map(n_terms=3, points="greedy")
 WAVES = ExpChi2Sampler(7, random_state=0)
 SOME = {"n_left_out": 30, "random_state": 0}
 COLUMNS = {

@@ -159,8 +159,8 @@ def test_predictions_approach_those_of_the_exact_kernel(weights):
     mean = k.T @ np.linalg.solve(A, TARGETS)
     variance = chi2_kernel(TEST * w, TEST * w).diagonal() - np.einsum("ij,ij->j", k, np.linalg.solve(A, k))
     errors = []
-    for n_components in (1, 3, 6, 12):
-        model = HistogramGPRegressor(Chi2(n_components, weights=weights)).fit(X, TARGETS)
+    for n_terms in (1, 3, 6, 12):
+        model = HistogramGPRegressor(Chi2(n_terms, weights=weights)).fit(X, TARGETS)
         off = (
             np.abs(model.predict(TEST) - mean).max(),
             np.abs(model.predict_variance(TEST, include_noise=False) - variance).max(),
@@ -171,10 +171,10 @@ def test_predictions_approach_those_of_the_exact_kernel(weights):
 
 
 def test_as_many_components_as_meet_the_tolerance():
-    n_components = []
+    n_terms = []
     for tol in (0.1, 1e-2, 1e-4):
         model = HistogramGPClassifier(Chi2("auto", tol=tol)).fit(X, Y)
-        n_components.append(len(model.kernel_.points))
+        n_terms.append(len(model.kernel_.points))
         values = [X[X[:, d] > 0, d] for d in range(D)]
         off = kernel = 0.0
         for d, x in enumerate(values):
@@ -182,7 +182,7 @@ def test_as_many_components_as_meet_the_tolerance():
             exact = chi2_kernel(x[:, None], x[:, None])
             off, kernel = off + np.abs(exact - Z @ Z.T).sum(), kernel + exact.sum()
         assert off < 2 * tol * kernel
-    assert n_components == sorted(set(n_components))
+    assert n_terms == sorted(set(n_terms))
 
 
 def test_a_fitted_kernel_keeps_its_points_and_the_given_one_none(monkeypatch):
@@ -402,9 +402,9 @@ def test_questions_to_a_large_pool(monkeypatch):
 
 
 def test_grid_search_reaches_the_number_of_components():
-    search = GridSearchCV(HistogramGPClassifier("chi2"), {"kernel__n_components": [1, 3], "noise": [0.01, 1.0]}, cv=3)
+    search = GridSearchCV(HistogramGPClassifier("chi2"), {"kernel__n_terms": [1, 3], "noise": [0.01, 1.0]}, cv=3)
     search.fit(X, X[:, 1] > X[:, 2])
-    assert len(search.best_estimator_.kernel_.points) == search.best_params_["kernel__n_components"]
+    assert len(search.best_estimator_.kernel_.points) == search.best_params_["kernel__n_terms"]
 
 
 @pytest.mark.parametrize("make", [HistogramGPClassifier, HistogramGPRegressor])
@@ -422,8 +422,8 @@ def test_every_container_gives_the_same_model(make):
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (Chi2(0), "n_components must be"),
-        (Chi2("many"), "n_components must be"),
+        (Chi2(0), "n_terms must be"),
+        (Chi2("many"), "n_terms must be"),
         (Chi2("auto", tol=0), "tol must be"),
         (Chi2(2, points=np.ones((3, D))), "points must be 2 x 5"),
         (Chi2(1, points=np.zeros((1, D))), "points must be 1 x 5"),

@@ -29,7 +29,7 @@ def test_common_checks(estimator, check):
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("n_components", [20_000, 20_001])
 def test_products_approach_the_kernel(sampling, n_components):
-    additive = AdditiveChi2Map(n_components=9)
+    additive = AdditiveChi2Map(n_terms=9)
     sampler = ExpChi2Sampler(n_components, beta=3.0, additive=additive, sampling=sampling, random_state=0)
     Z = sampler.fit_transform(X)
     assert Z.shape == (40, n_components)

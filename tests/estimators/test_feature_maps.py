@@ -25,7 +25,7 @@ METHODS = ["direct", "vz", "chebyshev"]
 KERNELS = ["intersection", "jensen-shannon", "hellinger"]
 ADDITIVE = [
     *(AdditiveChi2Map(method) for method in METHODS),
-    AdditiveChi2Map(n_components="auto", points="greedy"),
+    AdditiveChi2Map(n_terms="auto", points="greedy"),
     *(HomogeneousMap(kernel) for kernel in KERNELS),
 ]
 SKEWED = [SkewedChi2Map(20, random_state=0), SkewedChi2Map(7, skewedness=0.1, random_state=0)]
@@ -38,9 +38,9 @@ def test_common_checks(estimator, check):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("n_components", [1, 3, 7])
-def test_the_error_is_the_kernel_minus_the_products(method, n_components):
-    transformer = AdditiveChi2Map(method, n_components=n_components).fit(X)
+@pytest.mark.parametrize("n_terms", [1, 3, 7])
+def test_the_error_is_the_kernel_minus_the_products(method, n_terms):
+    transformer = AdditiveChi2Map(method, n_terms=n_terms).fit(X)
     Z, kernel = transformer.transform(X), chi2_kernel(X, X)
     close(transformer.approximation_error(X), kernel - Z @ Z.T, kernel.max(), rtol=1e-13)
     error = transformer.approximation_error(X[:4], X[4:9])
@@ -49,7 +49,7 @@ def test_the_error_is_the_kernel_minus_the_products(method, n_components):
 
 
 def test_the_error_falls_with_the_components():
-    errors = [np.abs(AdditiveChi2Map(n_components=n).fit(X).approximation_error(X)).max() for n in (1, 3, 5, 7, 9)]
+    errors = [np.abs(AdditiveChi2Map(n_terms=n).fit(X).approximation_error(X)).max() for n in (1, 3, 5, 7, 9)]
     assert all(after < before / 3 for before, after in pairwise(errors))
     by_method = {m: np.abs(AdditiveChi2Map(m).fit(X).approximation_error(X)).mean() for m in METHODS}
     assert by_method["direct"] < min(by_method["vz"], by_method["chebyshev"])
@@ -57,23 +57,23 @@ def test_the_error_falls_with_the_components():
 
 def test_the_kernel_is_a_distance_of_scikit_learn():
     # sum (x - y)^2 / (x + y) = sum x + sum y - 2 k(x, y)
-    Z = AdditiveChi2Map(n_components=12).fit_transform(X)
+    Z = AdditiveChi2Map(n_terms=12).fit_transform(X)
     close((X.sum(axis=1)[:, None] + X.sum(axis=1) + additive_chi2_kernel(X)) / 2, Z @ Z.T, rtol=1e-3)
 
 
 def test_components_for_a_tolerance():
-    rough, fine = (AdditiveChi2Map(n_components="auto", tol=tol).fit(X) for tol in (1e-1, 1e-5))
-    assert rough.n_components_ < fine.n_components_
-    assert fine.points_.shape == (fine.n_components_, 6)
+    rough, fine = (AdditiveChi2Map(n_terms="auto", tol=tol).fit(X) for tol in (1e-1, 1e-5))
+    assert rough.n_terms_ < fine.n_terms_
+    assert fine.points_.shape == (fine.n_terms_, 6)
     assert np.abs(fine.approximation_error(X)).sum() < 3e-5 * chi2_kernel(X, X).sum()
 
 
 @pytest.mark.parametrize("sample_steps", [1, 2, 3])
 def test_vz_is_the_sampler_of_scikit_learn(sample_steps):
-    ours = AdditiveChi2Map("vz", n_components=2 * sample_steps - 1).fit(X)
+    ours = AdditiveChi2Map("vz", n_terms=2 * sample_steps - 1).fit(X)
     theirs = AdditiveChi2Sampler(sample_steps=sample_steps).fit(X)
     close(ours.transform(X), theirs.transform(X), rtol=1e-14)
-    given = AdditiveChi2Map("vz", n_components=2 * sample_steps - 1, sample_interval=0.3).fit(X)
+    given = AdditiveChi2Map("vz", n_terms=2 * sample_steps - 1, sample_interval=0.3).fit(X)
     theirs.set_params(sample_interval=0.3).fit(X)
     assert given.sample_interval_ == 0.3
     close(given.transform(X), theirs.transform(X), rtol=1e-14)
@@ -88,7 +88,7 @@ def test_vz_is_the_sampler_of_scikit_learn(sample_steps):
     ],
 )
 def test_homogeneous_maps_approximate_their_kernels(kernel, formula, tolerance):
-    Z = HomogeneousMap(kernel, n_components=9).fit_transform(X)
+    Z = HomogeneousMap(kernel, n_terms=9).fit_transform(X)
     with np.errstate(divide="ignore", invalid="ignore"):
         expected = np.where(X[:, None] * X > 0, formula(X[:, None], X), 0).sum(axis=2)
     close(Z @ Z.T, expected, rtol=tolerance)
@@ -127,7 +127,7 @@ def test_copies_map_alike(transformer):
 
 def test_names_of_the_features():
     frame = pd.DataFrame(X[:, :2], columns=["red", "blue"])
-    transformer = AdditiveChi2Map(n_components=3).set_output(transform="pandas").fit(frame)
+    transformer = AdditiveChi2Map(n_terms=3).set_output(transform="pandas").fit(frame)
     names = ["red_0", "blue_0", "red_1", "blue_1", "red_2", "blue_2"]
     assert transformer.get_feature_names_out().tolist() == names
     Z = transformer.transform(frame)
@@ -149,19 +149,19 @@ def test_pipelines(transformer):
 
 def test_grid_search():
     pipeline = make_pipeline(AdditiveChi2Map(), LogisticRegression())
-    search = GridSearchCV(pipeline, {"additivechi2map__method": METHODS, "additivechi2map__n_components": [1, 3]})
+    search = GridSearchCV(pipeline, {"additivechi2map__method": METHODS, "additivechi2map__n_terms": [1, 3]})
     assert search.fit(X, X[:, 1] > X[:, 2]).best_score_ > 0.5
 
 
 @pytest.mark.parametrize(
     ("transformer", "message"),
     [
-        (AdditiveChi2Map("vz", n_components=4), "odd number of components; got n_components=4."),
-        (HomogeneousMap(n_components=2), "odd number of components; got n_components=2."),
-        (AdditiveChi2Map("vz", n_components="auto"), 'n_components="auto" needs method="direct"; with \'vz\' give'),
-        (AdditiveChi2Map("chebyshev", n_components="auto"), "with 'chebyshev' give a number"),
+        (AdditiveChi2Map("vz", n_terms=4), "odd number of terms; got n_terms=4."),
+        (HomogeneousMap(n_terms=2), "odd number of terms; got n_terms=2."),
+        (AdditiveChi2Map("vz", n_terms="auto"), 'n_terms="auto" needs method="direct"; with \'vz\' give'),
+        (AdditiveChi2Map("chebyshev", n_terms="auto"), "with 'chebyshev' give a number"),
         (AdditiveChi2Map("fourier"), "The 'method' parameter of AdditiveChi2Map must be a str among"),
-        (AdditiveChi2Map(n_components=0), "The 'n_components' parameter of AdditiveChi2Map"),
+        (AdditiveChi2Map(n_terms=0), "The 'n_terms' parameter of AdditiveChi2Map"),
         (AdditiveChi2Map(tol=0), "The 'tol' parameter of AdditiveChi2Map"),
         (AdditiveChi2Map(points="best"), "The 'points' parameter of AdditiveChi2Map"),
         (AdditiveChi2Map("vz", sample_interval=-1), "The 'sample_interval' parameter of AdditiveChi2Map"),
@@ -188,7 +188,7 @@ def test_negative_values_and_other_widths_are_refused(transformer):
 
 
 def test_a_hellinger_map_has_one_component_whatever_is_given():
-    assert HomogeneousMap("hellinger", n_components=4).fit_transform(X).shape == X.shape
+    assert HomogeneousMap("hellinger", n_terms=4).fit_transform(X).shape == X.shape
 
 
 @pytest.mark.parametrize("n_components", [20000, 20001])

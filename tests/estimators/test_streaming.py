@@ -32,7 +32,7 @@ y = Y[:, 0]
 LABELS = np.array(["b", "a", "c"])[np.argsort(np.argsort(X @ RNG.standard_normal(6))) // 40]
 BINARY = np.where(LABELS == "a", 3, 7)
 WEIGHTS = RNG.random(90) * (RNG.random(90) < 0.8)
-MAP = AdditiveChi2Map(n_components=3, points="greedy")
+MAP = AdditiveChi2Map(n_terms=3, points="greedy")
 MORE = histograms(50, 6, seed=1)
 MIXED = RNG.standard_normal((90, 6)) @ RNG.standard_normal((6, 6)) + RNG.standard_normal(6)
 RESPONSE = MIXED @ [3.0, 0, 0, -2, 0, 0.1] + RNG.standard_normal(90)
@@ -589,8 +589,8 @@ def test_parameters_may_change_after_fit():
 
 
 def test_grid_search_reaches_the_feature_map():
-    search = GridSearchCV(StreamingRidge(MAP), {"feature_map__n_components": [1, 3], "alpha": [1e-3, 1.0]}, cv=3)
-    assert search.fit(X, y).best_estimator_.coef_.size == 6 * search.best_params_["feature_map__n_components"]
+    search = GridSearchCV(StreamingRidge(MAP), {"feature_map__n_terms": [1, 3], "alpha": [1e-3, 1.0]}, cv=3)
+    assert search.fit(X, y).best_estimator_.coef_.size == 6 * search.best_params_["feature_map__n_terms"]
 
 
 @every_model

@@ -25,7 +25,7 @@ LABELS = np.array(["b", "a", "c"])[np.argsort(np.argsort(X @ RNG.standard_normal
 ROW_WEIGHTS = RNG.random(90) * (RNG.random(90) < 0.8)
 NAMES = list("uvwxyz")
 FRAME = pd.DataFrame(X, columns=NAMES)
-CHI2 = AdditiveChi2Map(n_components=3, points="greedy")
+CHI2 = AdditiveChi2Map(n_terms=3, points="greedy")
 WAVES = ExpChi2Sampler(10, random_state=0)
 BLOCKS = [("terms", CHI2, slice(0, 3)), ("same", None, [5, 3]), ("waves", WAVES, slice(None))]
 BLOCK_OF = np.repeat([0, 1, 2], [9, 2, 10])

@@ -24,7 +24,7 @@ CODES = np.argmax(X[:, 1:4], axis=1)
 NAMES = np.array(["ä", "bee", "sea, or c"])[CODES]
 TARGETS = X[:, 1] - X[:, 2]
 WEIGHTS = np.linspace(0, 2, N)
-CHI2 = AdditiveChi2Map(n_components=3)
+CHI2 = AdditiveChi2Map(n_terms=3)
 SOME = {"n_left_out": 30, "random_state": 0}
 MODELS = {
     "a regressor": (StreamingRidge(CHI2, **SOME), TARGETS),
@@ -38,8 +38,8 @@ MODELS = {
     "balanced": (StreamingRidgeClassifier(CHI2, class_weight="balanced", **SOME), NAMES),
     "weights of classes": (StreamingRidgeClassifier(class_weight={0: 1.0, 1: 2.0, 2: 0.5}, **SOME), CODES),
     "a skewed map": (StreamingRidgeClassifier(SkewedChi2Map(7, random_state=1), **SOME), CODES),
-    "a sampled map": (StreamingRidgeClassifier(AdditiveChi2Map("vz", n_components=3), alpha=1.0), CODES),
-    "a polynomial map": (StreamingRidgeClassifier(AdditiveChi2Map("chebyshev", n_components=4), alpha=1.0), CODES),
+    "a sampled map": (StreamingRidgeClassifier(AdditiveChi2Map("vz", n_terms=3), alpha=1.0), CODES),
+    "a polynomial map": (StreamingRidgeClassifier(AdditiveChi2Map("chebyshev", n_terms=4), alpha=1.0), CODES),
     "another kernel": (StreamingRidge(HomogeneousMap(), alpha=1.0), TARGETS),
     "a root": (StreamingRidge(HomogeneousMap("hellinger"), alpha=1.0), TARGETS),
     "principal components": (StreamingPCA(3, feature_map=CHI2), None),
@@ -241,7 +241,7 @@ FORGED = [
     ("texts", lambda d, _: d["parameters"].update(feature_map=None), "feature map is damaged"),
     ("texts", lambda d, _: d["parameters"].update(feature_map={"object": "Popen", "parameters": {}}), "does not know"),
     ("texts", lambda d, _: d["parameters"].update(class_weight="balanced"), "not those of its targets"),
-    ("texts", of_map(n_components=-3), "n_components"),
+    ("texts", of_map(n_terms=-3), "n_terms"),
     ("texts", set_entry("map.points", (0, 0), 0.0), "feature map is damaged"),
     ("texts", set_entry("map.points", (0, 0), np.nan), "not finite"),
     ("texts", set_array("map.points", lambda a: a[:0]), "feature map is damaged"),

@@ -18,7 +18,7 @@ CODES = X[:, 1:4].argmax(axis=1)
 LABELS = np.array(["ash", "birch", "elm"])[CODES]
 TARGETS = X[:, 1:3] * 3 + np.random.default_rng(0).normal(0, 0.05, (150, 2))
 WEIGHTS = np.random.default_rng(1).uniform(0.5, 2, 150)
-MAPS = {"none": None, "additive": AdditiveChi2Map(n_components=3), "waves": ExpChi2Sampler(40, random_state=0)}
+MAPS = {"none": None, "additive": AdditiveChi2Map(n_terms=3), "waves": ExpChi2Sampler(40, random_state=0)}
 by_map = pytest.mark.parametrize("feature_map", MAPS.values(), ids=MAPS)
 by_alpha = pytest.mark.parametrize("alpha", ["loo", "gcv", "evidence"])
 
@@ -89,7 +89,7 @@ def test_a_regression_predicts_alike(alpha, feature_map, factored):
 
 
 @by_alpha
-@pytest.mark.parametrize("feature_map", [None, AdditiveChi2Map(n_components=3)], ids=["none", "additive"])
+@pytest.mark.parametrize("feature_map", [None, AdditiveChi2Map(n_terms=3)], ids=["none", "additive"])
 @pytest.mark.parametrize("made", [sparse.csr_array, sparse.csr_matrix])
 def test_sparse_rows(alpha, feature_map, made, factored):
     make = lambda: StreamingRidgeClassifier(feature_map, alpha=alpha, random_state=0)  # noqa: E731

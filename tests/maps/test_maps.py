@@ -13,7 +13,7 @@ from histogp._core.maps import pair_distances
 from histogp._core.maps.additive import SIGNATURES, Chebyshev, Direct, Root, expand, sampled
 from histogp._core.maps.pair_distances import chi2_matrix
 from histogp._core.maps.points import (
-    MOST_TERMS,
+    ENOUGH_TERMS,
     Distribution,
     best_interval,
     direct_map,
@@ -167,7 +167,7 @@ def test_as_few_terms_as_meet_the_tolerance(tol, refine):
 
 
 def test_the_number_of_terms_is_bounded():
-    assert direct_map(ROWS, None, 1e-300, refine=False).n_terms <= MOST_TERMS
+    assert direct_map(ROWS, None, 1e-300, refine=False).n_terms <= ENOUGH_TERMS
 
 
 @pytest.mark.parametrize("sample_steps", [1, 2, 3])

@@ -179,10 +179,8 @@ def _one_class(options: argparse.Namespace) -> Any:
 
 def _kernel(options: argparse.Namespace) -> Any:
     kernel: Any = as_kernel(options.kernel)
-    if options.components is not None:
-        kernel.set_params(n_components=options.components)
-    if options.beta is not None:
-        kernel.set_params(beta=options.beta)
+    given = {"n_terms": options.terms, "n_components": options.components, "beta": options.beta}
+    kernel.set_params(**{name: value for name, value in given.items() if value is not None})
     if isinstance(kernel, ExpChi2):
         kernel.set_params(random_state=options.seed)
     if options.eta is not None:

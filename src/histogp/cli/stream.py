@@ -23,6 +23,8 @@ from histogp.sources.chunks import CHUNK_BYTES, Files
 from histogp.streaming import _model_file
 from histogp.streaming.ridge_models import StreamingRidge, StreamingRidgeClassifier
 
+# Numbers for each value of a chunk while it is learnt from: the terms of its expansion, by default.
+VALUES_PER_FEATURE = 3
 # Seconds between two files of what was learnt so far.
 CHECKPOINT_SECONDS = 10.0
 # Options of `histogp fit` that mean something only for a Gaussian process, and what they are if nobody gives them.
@@ -53,7 +55,7 @@ OWN = {
     "block": None,
     "block_weights": None,
 }
-COMPONENTS = {"chi2": 3, "exp-chi2": 2000}
+KERNELS = ("chi2", "exp-chi2")
 _UNTOLD = ("n_jobs", "feature_map", "additive", "map")
 
 
@@ -68,11 +70,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--resume", action="store_true", help="with --stream, go on where an interrupted command has stopped"
     )
     parser.add_argument(
-        "--components",
-        type=int,
-        help="with --kernel chi2, features for each feature, by default 3; with exp-chi2 random features in all, by "
-        "default 2000",
+        "--terms", type=int, help="with --kernel chi2 or exp-chi2, terms of the expansion of each feature; default: 3"
     )
+    parser.add_argument("--components", type=int, help="with --kernel exp-chi2, random features in all; default: 2000")
     parser.add_argument(
         "--beta",
         type=_beta,
@@ -127,7 +127,7 @@ def run(options: argparse.Namespace) -> None:
     n_before = _seen(model)
     with progress(f"learning from {len(n_rows)} file{'s' * (len(n_rows) > 1)}", total) as advance:
         advance(n_before)
-        for where, X, y in _chunks(files, n_before, COMPONENTS["chi2"]):
+        for where, X, y in _chunks(files, n_before):
             try:
                 model.partial_fit(X, _labels(y, model, options))
             except ValueError as error:
@@ -181,12 +181,14 @@ def _begin(options: argparse.Namespace) -> Any:
 
 
 def _map(options: argparse.Namespace) -> FeatureMap:
-    n_components = options.components or COMPONENTS[options.kernel]
+    additive = AdditiveChi2Map(n_jobs=options.jobs)
+    if options.terms is not None:
+        additive.set_params(n_terms=options.terms)
     if options.kernel == "chi2":
-        return AdditiveChi2Map(n_components=n_components, n_jobs=options.jobs)
-    additive = AdditiveChi2Map(n_components=COMPONENTS["chi2"], n_jobs=options.jobs)
-    beta = "median" if options.beta is None else options.beta
-    return ExpChi2Sampler(n_components, beta=beta, additive=additive, random_state=options.seed)
+        return additive
+    given = {"n_components": options.components, "beta": options.beta}
+    given = {name: value for name, value in given.items() if value is not None}
+    return ExpChi2Sampler(additive=additive, random_state=options.seed, **given)
 
 
 def _restored(checkpoint: Path, identity: list[str], like_this: Any) -> Any:
@@ -212,7 +214,7 @@ def _seen(model: Any) -> int:
     return getattr(model, "n_samples_seen_", 0)
 
 
-def _chunks(files: Files, n_skipped: int, n_components: int) -> Iterator[tuple[str, Any, Any]]:
+def _chunks(files: Files, n_skipped: int) -> Iterator[tuple[str, Any, Any]]:
     """All rows, in pieces that do not depend on where to begin, without the first ``n_skipped`` of them.
 
     Each with a name for where it is.
@@ -223,7 +225,7 @@ def _chunks(files: Files, n_skipped: int, n_components: int) -> Iterator[tuple[s
             position += source.n_rows
             continue
         first = position
-        for chunk in source.chunks(max(1, CHUNK_BYTES // max(1, 8 * n_components * (source.n_features or 1)))):
+        for chunk in source.chunks(max(1, CHUNK_BYTES // (8 * VALUES_PER_FEATURE * (source.n_features or 1)))):
             begin = max(0, n_skipped - position)
             where = f"{source.path}, rows from {position + begin - first + 1:,} on"
             position += chunk.X.shape[0]
@@ -247,10 +249,11 @@ def _labels(labels: Any, model: Any, options: argparse.Namespace) -> Any:
 
 
 def _refuse_others(options: argparse.Namespace) -> None:
-    if options.kernel not in COMPONENTS:
+    if options.kernel not in KERNELS:
         raise DataError("--stream needs --kernel chi2 or exp-chi2.")
-    if options.components is not None and options.components < 1:
-        raise DataError("--components must be 1 or more.")
+    for name in ("terms", "components"):
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            raise DataError(f"--{name} must be 1 or more.")
     _refuse_of_others(options)
     for name, unset in OTHERS.items():
         if getattr(options, name) != unset:
@@ -268,10 +271,11 @@ def refuse_options(options: argparse.Namespace) -> None:
 
 
 def _refuse_of_others(options: argparse.Namespace) -> None:
-    if options.kernel not in COMPONENTS and options.components is not None:
-        raise DataError("--components is for --kernel chi2 or exp-chi2.")
-    if options.kernel != "exp-chi2" and options.beta is not None:
-        raise DataError("--beta is for --kernel exp-chi2.")
+    if options.kernel not in KERNELS and options.terms is not None:
+        raise DataError("--terms is for --kernel chi2 or exp-chi2.")
+    for name in ("components", "beta"):
+        if options.kernel != "exp-chi2" and getattr(options, name) is not None:
+            raise DataError(f"--{name} is for --kernel exp-chi2.")
 
 
 def _beta(text: str) -> Any:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from histogp._core.data import Array, Rows, dense
 from histogp._core.maps.additive import (
+    MOST_TERMS,
     STATES,
     AdditiveMap,
     Chebyshev,
@@ -86,7 +87,7 @@ class _AdditiveMap(FeatureMap):
         """Set the fitted attributes."""
         self._map = chosen
         self._n_features_out = chosen.n_terms * self.n_features_in_
-        self.n_components_ = chosen.n_terms
+        self.n_terms_ = chosen.n_terms
         for name in ("points_", "sample_interval_"):  # of an earlier fit with another method
             self.__dict__.pop(name, None)
         if isinstance(chosen, Direct):
@@ -107,7 +108,7 @@ class _AdditiveMap(FeatureMap):
         self._install(from_arrays(arrays, n_features))
 
     def transform(self, X: Any) -> Any:
-        """The features, (n, n_components * n_features): first the first term of every feature, then the second.
+        """The features, (n, n_terms * n_features): first the first term of every feature, then the second.
 
         A sparse matrix, CSR, for a sparse one; in the precision of X.
         """
@@ -130,27 +131,28 @@ class AdditiveChi2Map(_AdditiveMap):
     ----------
     method : {"direct", "vz", "chebyshev"}, default="direct"
         - "direct": the expansion of chi2-linear-approximation (eq. 6), which converges geometrically. It is exact
-          where a value is one of as many points as there are components.
+          where a value is one of as many points as there are terms.
         - "vz": the sampled spectrum of Vedaldi and Zisserman, as in scikit-learn's ``AdditiveChi2Sampler``. Needs an
-          odd number of components.
+          odd number of terms.
         - "chebyshev": the expansion of Li, Lebanon and Sminchisescu (2012), around the geometric mean of the data.
-    n_components : int or "auto", default=5
-        Features for each feature; "auto", with "direct" only, takes as many as meet ``tol``.
+    n_terms : int or "auto", default=3
+        Terms of the expansion of each feature, as those of `histogp.kernels.Chi2`. The error of "direct" falls by a
+        factor of about three with each; "auto", with "direct" only, takes as many as meet ``tol``.
     tol : float, default=1e-3
-        For ``n_components="auto"``: the sum of the absolute errors of all features over pairs of training rows, up to
+        For ``n_terms="auto"``: the sum of the absolute errors of all features over pairs of training rows, up to
         256 of them, in proportion to the sum of the kernel.
     points : {"refined", "greedy"}, default="refined"
         How "direct" chooses its points: "greedy" is algorithm 1 of the paper, with the same points for all features;
         "refined" goes on from there to a minimum of the error, in units of each feature.
     sample_interval : float or None, default=None
-        For "vz". None is that of scikit-learn for 1, 3 and 5 components, otherwise the best for the data.
+        For "vz". None is that of scikit-learn for 1, 3 and 5 terms, otherwise the best for the data.
     n_jobs : int or None, default=None
         Threads; None is Numba's setting.
 
     Attributes
     ----------
-    n_components_ : int
-    points_ : ndarray of shape (n_components_, n_features_in_)
+    n_terms_ : int
+    points_ : ndarray of shape (n_terms_, n_features_in_)
         With "direct": where the approximation is exact.
     sample_interval_ : float
         With "vz".
@@ -162,7 +164,7 @@ class AdditiveChi2Map(_AdditiveMap):
     >>> import numpy as np
     >>> from histogp.feature_maps import AdditiveChi2Map
     >>> X = np.random.default_rng(0).random((100, 2))
-    >>> Z = AdditiveChi2Map(n_components=7).fit_transform(X)
+    >>> Z = AdditiveChi2Map(n_terms=7).fit_transform(X)
     >>> Z.shape
     (100, 14)
     >>> x, y = X[:2]
@@ -172,7 +174,7 @@ class AdditiveChi2Map(_AdditiveMap):
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "method": [StrOptions({"direct", "vz", "chebyshev"})],
-        "n_components": [StrOptions({"auto"}), Interval(Integral, 1, 1000, closed="both")],
+        "n_terms": [StrOptions({"auto"}), Interval(Integral, 1, MOST_TERMS, closed="both")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "points": [StrOptions({"refined", "greedy"})],
         "sample_interval": [None, Interval(Real, 0, None, closed="neither")],
@@ -183,23 +185,23 @@ class AdditiveChi2Map(_AdditiveMap):
         self,
         method: str = "direct",
         *,
-        n_components: Any = 5,
+        n_terms: Any = 3,
         tol: float = 1e-3,
         points: str = "refined",
         sample_interval: float | None = None,
         n_jobs: int | None = None,
     ):
         self.method = method
-        self.n_components = n_components
+        self.n_terms = n_terms
         self.tol = tol
         self.points = points
         self.sample_interval = sample_interval
         self.n_jobs = n_jobs
 
     def _choose(self, X: Any) -> AdditiveMap:
-        n_terms = None if self.n_components == "auto" else int(self.n_components)
+        n_terms = None if self.n_terms == "auto" else int(self.n_terms)
         if n_terms is None and self.method != "direct":
-            raise ValueError(f'n_components="auto" needs method="direct"; with {self.method!r} give a number.')
+            raise ValueError(f'n_terms="auto" needs method="direct"; with {self.method!r} give a number.')
         rows = typical_rows(X)
         if n_terms is None or self.method == "direct":
             return direct_map(rows, n_terms, self.tol, refine=self.points == "refined")
@@ -237,15 +239,15 @@ class HomogeneousMap(_AdditiveMap):
     ----------
     kernel : {"intersection", "jensen-shannon", "hellinger"}, default="intersection"
         ``min(x, y)``; ``x/2 log2((x + y)/x) + y/2 log2((x + y)/y)``; or ``sqrt(x y)``, which one feature gives exactly.
-    n_components : int, default=5
-        Features for each feature, an odd number; 1 for "hellinger", whatever is given.
+    n_terms : int, default=3
+        Terms of the expansion of each feature, an odd number; 1 for "hellinger", whatever is given.
     sample_interval : float or None, default=None
         None is the best for the data.
     n_jobs : int or None, default=None
 
     Attributes
     ----------
-    n_components_ : int
+    n_terms_ : int
     sample_interval_ : float
         But for "hellinger".
     n_features_in_ : int
@@ -254,7 +256,7 @@ class HomogeneousMap(_AdditiveMap):
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "kernel": [StrOptions({"intersection", "jensen-shannon", "hellinger"})],
-        "n_components": [Interval(Integral, 1, 1000, closed="both")],
+        "n_terms": [Interval(Integral, 1, MOST_TERMS, closed="both")],
         "sample_interval": [None, Interval(Real, 0, None, closed="neither")],
         "n_jobs": [None, Integral],
     }
@@ -263,19 +265,19 @@ class HomogeneousMap(_AdditiveMap):
         self,
         kernel: str = "intersection",
         *,
-        n_components: int = 5,
+        n_terms: int = 3,
         sample_interval: float | None = None,
         n_jobs: int | None = None,
     ):
         self.kernel = kernel
-        self.n_components = n_components
+        self.n_terms = n_terms
         self.sample_interval = sample_interval
         self.n_jobs = n_jobs
 
     def _choose(self, X: Any) -> AdditiveMap:
         if self.kernel == "hellinger":
             return Root()
-        n_terms = int(self.n_components)
+        n_terms = int(self.n_terms)
         interval = interval_for(self.kernel, n_terms, self.sample_interval, typical_rows(X))
         return sampled(self.kernel, n_terms, interval)
 
@@ -283,7 +285,7 @@ class HomogeneousMap(_AdditiveMap):
 def interval_for(kernel: str, n_terms: int, given: float | None, rows: Rows) -> float:
     """The sampling interval of the spectrum of a kernel."""
     if n_terms % 2 == 0:
-        raise ValueError(f"A sampled spectrum has an odd number of components; got n_components={n_terms}.")
+        raise ValueError(f"A sampled spectrum has an odd number of terms; got n_terms={n_terms}.")
     if given is not None:
         return float(given)
     if kernel == "chi2" and n_terms in INTERVALS:

@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from histogp._core.data import Array
+from histogp._core.maps.additive import MOST_TERMS
 from histogp._core.maps.pair_distances import inverse_median, most_likely
 from histogp._core.maps.random_waves import SAMPLINGS, RandomWaves, waves
 from histogp._core.threads import announce_compilation
@@ -33,7 +34,8 @@ class SkewedChi2Map(FeatureMap):
         Output columns.
     skewedness : float, default=1.0
         c, positive.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState or None, default=0
+        Seed of the frequencies. With a number, maps for the same number of features are of the same kernel.
 
     Attributes
     ----------
@@ -47,7 +49,7 @@ class SkewedChi2Map(FeatureMap):
         "random_state": ["random_state"],
     }
 
-    def __init__(self, n_components: int = 100, *, skewedness: float = 1.0, random_state: Any = None):
+    def __init__(self, n_components: int = 100, *, skewedness: float = 1.0, random_state: Any = 0):
         self.n_components = n_components
         self.skewedness = skewedness
         self.random_state = random_state
@@ -102,16 +104,19 @@ class ExpChi2Sampler(FeatureMap):
 
     Parameters
     ----------
-    n_components : int, default=1000
+    n_components : int, default=2000
         Output columns: pairs of cosines and sines; the last of an odd number is a cosine with a random phase.
     beta : float or {"median", "evidence"}, default="median"
         Inverse width. "median" is one over the median of chi2 between training rows; "evidence" that under which the
         labels or targets of up to 500 of them are most likely, from a sixteenth to sixteen times the former.
+    n_terms : int, default=3
+        Terms of the additive map for each feature.
     additive : AdditiveChi2Map or None, default=None
-        The additive map; None is ``AdditiveChi2Map(n_components=5)``.
+        Another additive map; None is ``AdditiveChi2Map(n_terms=n_terms)``.
     sampling : {"orthogonal", "plain", "quasi"}, default="orthogonal"
         How frequencies are drawn: orthogonal to each other, independently, or from a Sobol sequence.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState or None, default=0
+        Seed of the frequencies. With a number, maps for the same number of features are of the same kernel.
 
     Attributes
     ----------
@@ -135,6 +140,7 @@ class ExpChi2Sampler(FeatureMap):
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "beta": [StrOptions({"median", "evidence"}), Interval(Real, 0, None, closed="neither")],
+        "n_terms": [Interval(Integral, 1, MOST_TERMS, closed="both")],
         "additive": [None, AdditiveChi2Map],
         "sampling": [StrOptions(set(SAMPLINGS))],
         "random_state": ["random_state"],
@@ -145,15 +151,17 @@ class ExpChi2Sampler(FeatureMap):
 
     def __init__(
         self,
-        n_components: int = 1000,
+        n_components: int = 2000,
         *,
         beta: Any = "median",
+        n_terms: int = 3,
         additive: AdditiveChi2Map | None = None,
         sampling: str = "orthogonal",
-        random_state: Any = None,
+        random_state: Any = 0,
     ):
         self.n_components = n_components
         self.beta = beta
+        self.n_terms = n_terms
         self.additive = additive
         self.sampling = sampling
         self.random_state = random_state
@@ -204,7 +212,7 @@ class ExpChi2Sampler(FeatureMap):
         return np.array([f"expchi2sampler{k}" for k in range(self._n_features_out)], object)
 
     def _additive(self) -> AdditiveChi2Map:
-        additive = AdditiveChi2Map(n_components=5) if self.additive is None else clone(self.additive)
+        additive = AdditiveChi2Map(n_terms=self.n_terms) if self.additive is None else clone(self.additive)
         return additive.set_output(transform="default")
 
     def _state(self) -> dict[str, Array]:
@@ -216,7 +224,7 @@ class ExpChi2Sampler(FeatureMap):
         self.additive_ = self._additive()
         self.additive_._restore(n_features, reader, f"{prefix}additive.")
         n_pairs, is_odd = divmod(int(self.n_components), 2)
-        shape = (self.additive_.n_components_ * n_features, n_pairs + is_odd)
+        shape = (self.additive_.n_terms_ * n_features, n_pairs + is_odd)
         frequencies = reader.array(f"{prefix}frequencies", np.float32, shape)
         phases = reader.array(f"{prefix}phases", np.float64, (is_odd,))
         self.beta_ = float(reader.array(f"{prefix}beta", np.float64, (1,), lowest=0)[0])

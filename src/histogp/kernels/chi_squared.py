@@ -9,15 +9,12 @@ import numpy as np
 from sklearn.base import clone
 
 from histogp._core.data import Array, Rows
-from histogp._core.maps.additive import Direct
+from histogp._core.maps.additive import MOST_TERMS, Direct
 from histogp._core.maps.pair_distances import chi2_matrix, exp_chi2_matrix, inverse_median, most_likely
 from histogp._core.maps.points import direct_map, typical_rows
 from histogp._core.maps.random_waves import SAMPLINGS, RandomWaves, normal_frequencies
 from histogp._core.operators.feature_kernels import ResolvedChi2, ResolvedExpChi2
 from histogp.kernels._base import Kernel, check_pair, resolve, resolved_weights
-
-# Terms for each dimension; a fraction of that reaches rounding.
-MOST_CHI2_TERMS = 1000
 
 
 class Chi2(Kernel):
@@ -29,17 +26,17 @@ class Chi2(Kernel):
 
     Parameters
     ----------
-    n_components : int or "auto", default=3
-        Features for each dimension. The error falls by a factor of about three with each; "auto" takes as many as
-        meet ``tol``.
+    n_terms : int or "auto", default=3
+        Terms of the expansion of each feature. The error falls by a factor of about three with each; "auto" takes as
+        many as meet ``tol``.
     tol : float, default=1e-3
-        For ``n_components="auto"``: the sum of the absolute errors of all features over pairs of training rows, up to
+        For ``n_terms="auto"``: the sum of the absolute errors of all features over pairs of training rows, up to
         256 of them, in proportion to the sum of the kernel.
     weights : float, array-like of shape (n_features,) or (n_groups,), "ard" or None, default=None
         As those of `HistogramIntersection`.
     groups : array-like of shape (n_features,) or None, default=None
         As those of `HistogramIntersection`.
-    points : array-like of shape (n_components, n_features) or None, default=None
+    points : array-like of shape (n_terms, n_features) or None, default=None
         Values at which the approximation is exact; None has an estimator choose them for its training data, again
         when it learns further as long as it has fewer than 512 examples.
 
@@ -54,9 +51,9 @@ class Chi2(Kernel):
     _from_data = ("points",)
 
     def __init__(
-        self, n_components: Any = 3, *, tol: float = 1e-3, weights: Any = None, groups: Any = None, points: Any = None
+        self, n_terms: Any = 3, *, tol: float = 1e-3, weights: Any = None, groups: Any = None, points: Any = None
     ):
-        self.n_components = n_components
+        self.n_terms = n_terms
         self.tol = tol
         self.weights = weights
         self.groups = groups
@@ -70,46 +67,39 @@ class Chi2(Kernel):
     def _adapt(self, X: Any, targets: Array | None = None) -> Chi2:
         if not self._adapts:
             return self
-        check_components(self.n_components, self.tol)
-        n_terms = None if self.n_components == "auto" else int(self.n_components)
+        check_terms(self.n_terms, self.tol)
+        n_terms = None if self.n_terms == "auto" else int(self.n_terms)
         adapted = clone(self)
         adapted.points = direct_map(typical_rows(X), n_terms, self.tol).points
         return adapted
 
     def _resolve(self, n_features: int) -> ResolvedChi2:
-        check_components(self.n_components, self.tol)
+        check_terms(self.n_terms, self.tol)
         weights = resolved_weights(self, n_features)
         if self.points is None:
             return ResolvedChi2(None, {}, weights, None)
         try:
             points = np.atleast_1d(np.asarray(self.points, np.float64))
         except (TypeError, ValueError):
-            raise ValueError(
-                f"points must be positive numbers, a row for each component; got {self.points!r}."
-            ) from None
-        n_terms = len(points) if self.n_components == "auto" else self.n_components
+            raise ValueError(f"points must be positive numbers, a row for each term; got {self.points!r}.") from None
+        n_terms = len(points) if self.n_terms == "auto" else self.n_terms
         if points.shape != (n_terms, n_features) or not (np.all(np.isfinite(points)) and np.all(points > 0)):
             raise ValueError(
-                f"points must be {n_terms} x {n_features} positive numbers, a row for each component; got an array of "
+                f"points must be {n_terms} x {n_features} positive numbers, a row for each term; got an array of "
                 f"shape {points.shape}."
             )
         return ResolvedChi2(None, {}, weights, Direct(points))
 
 
-def check_components(n_components: Any, tol: Any) -> None:
+def check_terms(n_terms: Any, tol: Any) -> None:
     """Refuse what is neither a number of terms nor "auto", or no tolerance."""
-    if n_components != "auto" and not (
-        isinstance(n_components, Integral) and 1 <= int(n_components) <= MOST_CHI2_TERMS
-    ):
-        raise ValueError(
-            f'n_components must be a whole number from 1 to {MOST_CHI2_TERMS} or "auto"; got {n_components!r}.'
-        )
+    if n_terms != "auto" and not (isinstance(n_terms, Integral) and 1 <= int(n_terms) <= MOST_TERMS):
+        raise ValueError(f'n_terms must be a whole number from 1 to {MOST_TERMS} or "auto"; got {n_terms!r}.')
     if not (isinstance(tol, Real) and 0 < float(tol) < np.inf):
         raise ValueError(f"tol must be a number above 0; got {tol!r}.")
 
 
 MOST_WAVES = 2**16
-MOST_TERMS = 50
 
 
 class ExpChi2(Kernel):
@@ -128,7 +118,7 @@ class ExpChi2(Kernel):
         targets of up to 500 of them are most likely. An estimator chooses it again when it learns further as long as it
         has fewer than 512 examples. Until it is a number, the kernel cannot be called.
     n_terms : int, default=3
-        Terms of the additive map for each dimension.
+        Terms of the additive map for each feature.
     weights : float or None, default=None
         The factor w; None is one.
     sampling : {"orthogonal", "plain", "quasi"}, default="orthogonal"

@@ -337,7 +337,7 @@ class StreamingRidgeClassifier(ClassifierMixin, RidgeBase):
     >>> from histogp.feature_maps import AdditiveChi2Map
     >>> from histogp.streaming import StreamingRidgeClassifier
     >>> X, y = load_digits(return_X_y=True)
-    >>> clf = StreamingRidgeClassifier(AdditiveChi2Map(n_components=3), random_state=0)
+    >>> clf = StreamingRidgeClassifier(AdditiveChi2Map(n_terms=3), random_state=0)
     >>> for begin in range(0, 1500, 250):
     ...     clf = clf.partial_fit(X[begin : begin + 250], y[begin : begin + 250])
     >>> round(clf.score(X[1500:], y[1500:]), 2)

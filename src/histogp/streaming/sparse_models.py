@@ -210,7 +210,7 @@ class StreamingGroupLasso(WithBlocks, _Penalised):
     >>> from histogp.feature_maps import AdditiveChi2Map
     >>> from histogp.streaming import StreamingGroupLasso
     >>> X = np.random.default_rng(0).random((1000, 4))
-    >>> model = StreamingGroupLasso(AdditiveChi2Map(n_components=3), alpha=0.005)
+    >>> model = StreamingGroupLasso(AdditiveChi2Map(n_terms=3), alpha=0.005)
     >>> for rows in np.split(np.arange(1000), 10):
     ...     model = model.partial_fit(X[rows], np.sin(3 * X[rows, 1]) + X[rows, 2])
     >>> np.any(model.coef_.reshape(3, 4) != 0, axis=0)

@@ -17,6 +17,9 @@ from histogp._core._numba import chi2_loops
 from histogp._core.data import Array, plain
 from histogp._core.threads import over_rows
 
+# Terms of the expansion of a feature that may be asked for; a fraction of that reaches rounding.
+MOST_TERMS = 1000
+
 
 class AdditiveMap(Protocol):
     """What `expand` needs to know of a map."""

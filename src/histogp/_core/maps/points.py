@@ -19,7 +19,7 @@ MOST_VALUES = 2**20
 # Rows whose pairs decide how many terms are enough.
 SAMPLED_ROWS = 256
 # More terms reach rounding, for any data.
-MOST_TERMS = 64
+ENOUGH_TERMS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,8 +148,8 @@ def direct_map(rows: Rows, n_terms: int | None, tol: float, *, refine: bool = Tr
     sample = rows.take(np.arange(0, rows.n_rows, step)).to_dense()
     return next(
         found
-        for n_terms in range(1, MOST_TERMS + 1)
-        if pair_error(found := with_terms(n_terms), sample) <= tol or n_terms == MOST_TERMS
+        for n_terms in range(1, ENOUGH_TERMS + 1)
+        if pair_error(found := with_terms(n_terms), sample) <= tol or n_terms == ENOUGH_TERMS
     )
 
 
