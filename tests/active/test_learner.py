@@ -95,7 +95,7 @@ def test_misuse_is_refused_before_anything_is_asked():
         with pytest.raises(ValueError, match=message):
             ActiveLearner(HistogramGPClassifier(), X, **options)
     learner = ActiveLearner(clf, sparse.coo_array(X))
-    for index, message in (([1.7], "numbers of rows"), ([-1], "numbers of rows"), ([2, 2], "twice")):
+    for index, message in (([1.7], "index must be positions"), ([-1], "index must be positions"), ([2, 2], "twice")):
         with pytest.raises(ValueError, match=message):
             learner.teach(index, ["left"] * len(index))
     learner.teach(np.arange(120) < 2, Y[:2])
@@ -104,5 +104,5 @@ def test_misuse_is_refused_before_anything_is_asked():
     with pytest.raises(ValueError, match="same names"):
         learner.run(Y, 2, scoring=lambda model: {next(names): 1.0})
     learner.run(Y, 1000)
-    with pytest.raises(ValueError, match="All rows of the pool are labelled"):
+    with pytest.raises(ValueError, match="All samples of the pool are labeled"):
         learner.query()

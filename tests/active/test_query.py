@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 import histogp
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor
 from histogp._core import conditioning
-from histogp.active import STRATEGIES, pool, query
+from histogp.active import STRATEGIES, pool, query, strategies
 from histogp.kernels import HistogramIntersection, Power
 
 N, D = 60, 6
@@ -64,7 +64,7 @@ def test_utilities_are_those_of_the_formulas(strategy, name):
 @pytest.mark.parametrize("strategy", ["batch-variance", "batch-uncertainty"])
 @pytest.mark.parametrize("at_once", [1, 7, 512])
 def test_a_batch_counts_as_observed_while_it_is_chosen(name, strategy, at_once, monkeypatch):
-    monkeypatch.setattr(conditioning, "AT_ONCE", at_once)
+    monkeypatch.setattr(strategies, "UPDATED_TOGETHER", at_once)
     means, variances, covariance = dense(MODELS[name])
     expected, utilities = [], []
     for _ in range(8):
@@ -89,7 +89,7 @@ def test_a_batch_does_not_hold_the_same_row_twice():
 
 def test_only_rows_in_question_are_conditioned_on_the_batch(monkeypatch):
     """Qualities can only fall, so most rows are out of the question with what was known of them before."""
-    monkeypatch.setattr(conditioning, "AT_ONCE", 4)
+    monkeypatch.setattr(strategies, "UPDATED_TOGETHER", 4)
     seen = []
     explained = conditioning.Observed.explained
     monkeypatch.setattr(
@@ -106,7 +106,7 @@ def test_only_rows_in_question_are_conditioned_on_the_batch(monkeypatch):
 @pytest.mark.parametrize("name", MODELS)
 def test_expected_change_is_what_learning_would_change(name, monkeypatch):
     """Every label is learned in turn, and the mean absolute change weighed with its probability."""
-    monkeypatch.setattr("histogp.active.strategies.REFERENCE", 90)
+    monkeypatch.setattr("histogp.active.strategies.REFERENCE_SAMPLES", 90)
     model = MODELS[name]
     means, variances, _ = dense(model)
     index, utilities = query(model, POOL, "expected-change", 90, return_utilities=True)
@@ -145,7 +145,7 @@ def reference_probabilities(means, deviations):
 def test_probabilities_of_many_classes_are_integrals():
     means = np.random.default_rng(0).normal(size=(6, 5)) * [[0.1], [1], [3], [10], [0], [1]]
     deviations = np.array([1, 0.5, 1, 0.7, 2, 0.1])
-    found = conditioning.probabilities(means, deviations)
+    found = strategies.probabilities(means, deviations)
     np.testing.assert_allclose(found, reference_probabilities(means, deviations), atol=2e-4)
 
 
@@ -170,7 +170,7 @@ def test_any_variance_feeds_any_strategy(strategy, variance):
 
 def test_blocks_do_not_matter(monkeypatch):
     expected = {name: query(MODELS["three classes"], POOL, name, 5, random_state=0) for name in STRATEGIES}
-    monkeypatch.setattr(pool, "BLOCK", 7)
+    monkeypatch.setattr(pool, "BLOCK_SAMPLES", 7)
     for name, index in expected.items():
         np.testing.assert_array_equal(query(MODELS["three classes"], POOL, name, 5, random_state=0), index)
 
@@ -213,10 +213,10 @@ BAD = {
     "no batch": (dict(batch_size=0), "batch_size must be"),
     "half a row": (dict(batch_size=1.5), "batch_size must be"),
     "no candidates": (dict(candidates=[]), "no candidates"),
-    "rows beyond the pool": (dict(candidates=[3, 90]), "numbers of rows of the pool, which has 90"),
+    "rows beyond the pool": (dict(candidates=[3, 90]), "positions of samples in the pool, from 0 to 89"),
     "a row twice": (dict(candidates=[3, 3]), "twice"),
     "several strategies": (dict(strategy=["mean"]), "Unknown strategy"),
-    "texts as rows": (dict(candidates=["a"]), "numbers of rows"),
+    "texts as rows": (dict(candidates=["a"]), "positions of samples"),
     "a wrong width": (dict(X_pool=POOL[:, :2]), "2 features"),
     "negative values": (dict(X_pool=-POOL), "Negative values"),
     "an estimator that knows nothing": (dict(estimator=HistogramGPClassifier()), "not fitted"),
@@ -244,7 +244,7 @@ def test_a_model_that_only_predicts(tmp_path):
 def test_means_of_a_large_pool_are_those_of_quantised_prediction(monkeypatch):
     model = HistogramGPClassifier(KERNEL, noise=NOISE).fit(np.concatenate([X] * 5), np.concatenate([CODES] * 5))
     _, exact = query(model, POOL, "mean", 90, return_utilities=True)
-    monkeypatch.setattr(pool, "MANY", 10)
+    monkeypatch.setattr(pool, "MANY_CANDIDATES", 10)
     index, utilities = query(model, POOL, "mean", 90, return_utilities=True)
     quantized = model.set_params(prediction="quantized").decision_function(POOL[index])
     np.testing.assert_allclose(utilities, -gap(quantized))

@@ -18,8 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import histogp
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor, Optimizer
-from histogp.active import pool
-from histogp.active.query import query
+from histogp.active import pool, query
 from histogp.kernels import Chi2, HistogramIntersection
 
 N, D = 90, 5
@@ -395,7 +394,7 @@ def test_questions_what_to_label_next(strategy):
 
 
 def test_questions_to_a_large_pool(monkeypatch):
-    monkeypatch.setattr(pool, "MANY", 10)
+    monkeypatch.setattr(pool, "MANY_CANDIDATES", 10)
     A = histograms(300, D, seed=4)
     model = HistogramGPClassifier("chi2").fit(A, A[:, 1] > A[:, 2])
     assert len(query(model, X, "uncertainty", 5)) == 5

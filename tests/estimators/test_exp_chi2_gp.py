@@ -23,8 +23,7 @@ from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegre
 from histogp._core.maps.additive import Direct
 from histogp._core.maps.pair_distances import inverse_median, most_likely
 from histogp._core.maps.random_waves import RandomWaves
-from histogp.active import pool
-from histogp.active.query import query
+from histogp.active import pool, query
 from histogp.io import container
 from histogp.kernels import ExpChi2
 
@@ -540,7 +539,7 @@ def test_a_batch_is_chosen_one_after_the_other():
 
 
 def test_questions_to_a_large_pool(monkeypatch):
-    monkeypatch.setattr(pool, "MANY", 10)
+    monkeypatch.setattr(pool, "MANY_CANDIDATES", 10)
     model = HistogramGPClassifier(KERNEL).fit(X, X[:, 1] > X[:, 2])
     assert len(query(model, TEST, "uncertainty", 5)) == 5
 

@@ -10,29 +10,27 @@ from scipy import sparse
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples
 
-from histogp._core.data import Array
-from histogp.active.pool import numbers_of
-from histogp.active.query import known_strategy, query, whole_number
+from histogp.active.pool import checked_batch_size, checked_strategy, positions, query
 
 
 class ActiveLearner:
-    """Chooses rows of a pool to label, and teaches an estimator their labels by `partial_fit`.
+    """Chooses samples of a pool to label, and teaches an estimator their labels by `partial_fit`.
 
     Parameters
     ----------
     estimator : HistogramGPClassifier, HistogramGPRegressor or HistogramGPOneClass
-        Goes on learning in place. If it has not been fitted, the first rows are chosen at random.
-    X_pool : {array-like, sparse matrix} of shape (n_rows, n_features)
+        Goes on learning in place. If it has not been fitted, the first samples are chosen at random.
+    X_pool : {array-like, sparse matrix} of shape (n_samples, n_features)
     strategy, variance : str
         See `query`.
     batch_size : int, default=1
-        Rows that are chosen together.
+        Samples that are chosen together.
     random_state : int, RandomState instance or None, default=None
 
     Attributes
     ----------
     queried_ : ndarray of int
-        The rows of the pool that have been labelled, in the order of the questions.
+        Positions in the pool of the samples that have been labeled, in the order of the questions.
 
     Examples
     --------
@@ -59,19 +57,19 @@ class ActiveLearner:
     ):
         self.estimator = estimator
         self.X_pool = X_pool.tocsr() if sparse.issparse(X_pool) else X_pool
-        self.strategy = known_strategy(strategy)
-        self.batch_size = whole_number(batch_size)
+        self.strategy = checked_strategy(strategy)
+        self.batch_size = checked_batch_size(batch_size)
         self.variance = variance
         self.random_state = random_state
         self._random = check_random_state(random_state)
         self._open = np.ones(_num_samples(X_pool), bool)
         self.queried_ = np.empty(0, int)
 
-    def query(self, batch_size: int | None = None) -> Array:
-        """The rows of the pool to label next, best first, of those not labelled yet."""
+    def query(self, batch_size: int | None = None) -> np.ndarray:
+        """Positions in the pool of the samples to label next, best first, of those not labeled yet."""
         batch_size = self.batch_size if batch_size is None else batch_size
         if not self._open.any():
-            raise ValueError("All rows of the pool are labelled.")
+            raise ValueError("All samples of the pool are labeled; make an ActiveLearner with another X_pool.")
         if not self._is_fitted():
             candidates = np.flatnonzero(self._open)
             return self._random.choice(candidates, min(batch_size, len(candidates)), replace=False)
@@ -86,20 +84,20 @@ class ActiveLearner:
         )
 
     def teach(self, index: Any, y: Any) -> ActiveLearner:
-        """Learn the labels of these rows of the pool."""
-        index = numbers_of(self.X_pool, np.atleast_1d(index))
+        """Learn the labels of samples of the pool, by their positions."""
+        index = positions(self.X_pool, np.atleast_1d(index), "index")
         self.estimator.partial_fit(_safe_indexing(self.X_pool, index), y)
         self._open[index] = False
         self.queried_ = np.append(self.queried_, index)
         return self
 
-    def run(self, oracle: Any, budget: int, *, scoring: Any = None) -> dict[str, Array]:
+    def run(self, oracle: Any, budget: int, *, scoring: Any = None) -> dict[str, np.ndarray]:
         """Ask, learn, and ask again, until ``budget`` labels were asked for or the pool is empty.
 
         Parameters
         ----------
-        oracle : callable or array-like of shape (n_rows,)
-            A function from numbers of rows of the pool to their labels; or the labels of the whole pool.
+        oracle : callable or array-like of shape (n_samples,)
+            A function from positions in the pool to labels; or the labels of the whole pool.
         budget : int
             Labels to ask for.
         scoring : callable, default=None

@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from histogp._estimator import warning_once
-from histogp.active.pool import Pool
-from histogp.active.query import known_strategy
+from histogp.active.pool import Pool, checked_strategy
 from histogp.active.strategies import STRATEGIES, choose, one_after_the_other
-from histogp.gp.classifier import HistogramGPClassifier
+from histogp.gp import HistogramGPClassifier, warning_once
 
 try:
     from skactiveml.base import SingleAnnotatorPoolQueryStrategy
@@ -26,7 +24,7 @@ class HistogramGPSampling(SingleAnnotatorPoolQueryStrategy):
     Parameters
     ----------
     estimator : HistogramGPClassifier or None, default=None
-        A copy of it learns the labelled rows at each query. None is one with the default parameters.
+        A copy of it learns the labeled samples at each query. None is one with the default parameters.
     strategy, variance : str
         See `histogp.active.query`.
     missing_label : scalar, str, None or np.nan, default=np.nan
@@ -68,16 +66,16 @@ class HistogramGPSampling(SingleAnnotatorPoolQueryStrategy):
         utilities : ndarray of shape (batch_size, n_samples) or (batch_size, n_candidates), if ``return_utilities``
             At each choice; NaN for samples that cannot be chosen.
         """
-        strategy = STRATEGIES[known_strategy(self.strategy)]
+        strategy = STRATEGIES[checked_strategy(self.strategy)]
         X, y, candidates, batch_size, return_utilities = self._validate_data(
             X, y, candidates, batch_size, return_utilities, reset=True
         )
         X_candidates, numbers = self._transform_candidates(candidates, X, y)
         places = np.arange(X_candidates.shape[0]) if numbers is None else np.asarray(numbers)
-        labelled = is_labeled(y, missing_label=self.missing_label_)
-        if labelled.any():
+        labeled = is_labeled(y, missing_label=self.missing_label_)
+        if labeled.any():
             model = clone(HistogramGPClassifier() if self.estimator is None else self.estimator)
-            model.partial_fit(X[labelled], np.array(y[labelled].tolist()))  # not as objects
+            model.partial_fit(X[labeled], np.array(y[labeled].tolist()))  # not as objects
             history: list[np.ndarray] = []
             pool = Pool(model, X_candidates, None, self.variance, self.random_state_)
             chosen, _ = choose(strategy, pool, batch_size, history if return_utilities else None)

@@ -8,8 +8,7 @@ from typing import Any
 from sklearn.base import is_classifier
 
 from histogp._core.variance.methods import METHODS
-from histogp.active.query import query
-from histogp.active.strategies import STRATEGIES
+from histogp.active import STRATEGIES, query
 from histogp.cli.arguments import add_command as new_command
 from histogp.cli.arguments import add_data, needs_process, read_rows
 from histogp.cli.console import progress

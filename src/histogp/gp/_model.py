@@ -26,6 +26,7 @@ from histogp.gp import _model_file
 from histogp.gp._learning import LearningMixin
 from histogp.gp._uncertainty import UncertaintyMixin
 from histogp.gp.optimizer import Optimizer
+from histogp.gp.posterior_view import PosteriorView
 from histogp.kernels import Kernel
 from histogp.kernels._base import per_dimension
 from histogp.kernels._names import as_kernel
@@ -94,6 +95,12 @@ class HistogramGP(UncertaintyMixin, LearningMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True
         return tags
+
+    @property
+    def posterior_(self) -> PosteriorView:
+        """A `PosteriorView` of what was learned: for code that builds on means, variances and training samples."""
+        check_is_fitted(self)
+        return PosteriorView(self)
 
     @reading
     def quantization_error_bound(self, kind: Any = "auto") -> Any:

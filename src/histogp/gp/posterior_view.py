@@ -1,0 +1,205 @@
+"""The posterior of a fitted estimator, for code that builds on it: active learning, reports, plots, commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from histogp._core.conditioning import Covariances, Observed
+from histogp._core.data import Array
+from histogp._core.variance.methods import ESTIMATES, METHODS, TABLES
+from histogp._estimator import snapshot, warning_once
+
+# Names that `predict_variance` knows; those that give the variance itself and not a bound; and those that can do
+# without the training samples, once their tables are prepared.
+VARIANCE_METHODS: tuple[str, ...] = METHODS
+VARIANCE_ESTIMATES: tuple[str, ...] = ESTIMATES
+VARIANCE_TABLES: tuple[str, ...] = TABLES
+
+
+class PosteriorView:
+    """The posterior of a fitted estimator, as its attribute ``posterior_`` gives it.
+
+    A view holds one state: what the estimator learns later, or parameters that are set later, are for the next view.
+    Threads may share it. Means and variances are those of the latent functions, without noise and in the unit of
+    learning: targets are -1 and 1 for classes, and normalized for a regressor with ``normalize_y``.
+
+    Attributes
+    ----------
+    n_samples : int
+        Training samples.
+    noise : float
+        The noise variance, ``noise_`` of the estimator.
+    output_shape : tuple of int
+        What `predict` of a regressor, or `decision_function`, returns for one sample: ``()`` or ``(n_outputs,)``.
+    includes_training : bool
+        Whether the training samples are there. A model that was saved without them only predicts.
+    quick_method : str
+        The best quick way to the variance itself: what ``method="auto"`` stands for.
+    prepared : tuple of str
+        Methods of `predict_variance` whose tables are prepared; they go into a file that is saved now.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histogp import HistogramGPClassifier
+    >>> X = np.array([[0.0, 1.0], [0.2, 0.8], [1.0, 0.0]])
+    >>> posterior = HistogramGPClassifier(noise=0.1).fit(X, ["a", "a", "b"]).posterior_
+    >>> posterior.mean(X).shape, posterior.variance(X).shape
+    ((3, 1), (3,))
+    >>> posterior.offers("tables"), posterior.includes_training
+    (True, True)
+    """
+
+    def __init__(self, estimator: Any):
+        self._estimator = snapshot(estimator)
+
+    @property
+    def n_samples(self) -> int:
+        return self._estimator.n_examples_
+
+    @property
+    def noise(self) -> float:
+        return self._estimator.noise_
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        return () if self._estimator._has_one_output() else (len(self._estimator.residual_),)
+
+    @property
+    def includes_training(self) -> bool:
+        return hasattr(self._estimator, "alpha_")
+
+    @property
+    def quick_method(self) -> str:
+        return self._estimator._quick_method()
+
+    @property
+    def prepared(self) -> tuple[str, ...]:
+        tables = self._estimator._posterior.tables()
+        return tuple(name for name in VARIANCE_METHODS if name in tables)
+
+    def offers(self, what: str) -> bool:
+        """Whether the model has something on which other methods depend.
+
+        Parameters
+        ----------
+        what : {"tables", "features"}
+            - "tables": sums over features can be read from tables, as ``prediction="quantized"`` does.
+            - "features": the kernel is a product of features, in whose space the model is solved.
+        """
+        has_features = self._estimator.kernel_._has_features
+        offered = {"tables": not has_features, "features": has_features}
+        if what not in offered:
+            raise ValueError(f"what must be one of {', '.join(map(repr, offered))}; got {what!r}.")
+        return offered[what]
+
+    def using(self, **parameters: Any) -> PosteriorView:
+        """A view of the same state that predicts with other parameters, for instance ``prediction="quantized"``."""
+        return PosteriorView(snapshot(self._estimator).set_params(**parameters))
+
+    def mean(self, X: Any) -> Array:
+        """Posterior means, (n, n_outputs); one output for two classes, that of the second."""
+        return self._estimator._mean_of(self._estimator._test_rows(X))
+
+    @warning_once()
+    def variance(self, X: Any, method: str = "auto") -> Array:
+        """Posterior variances, (n,).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+        method : str, default="auto"
+            "auto", which is ``quick_method``, or one of `predict_variance`.
+        """
+        return self._variance(self._estimator._test_rows(X), method)
+
+    @warning_once()
+    def mean_and_variance(self, X: Any, method: str = "auto") -> tuple[Array, Array]:
+        """What `mean` and `variance` return, in less time: X is validated and converted once."""
+        rows = self._estimator._test_rows(X)
+        return self._estimator._mean_of(rows), self._variance(rows, method)
+
+    def covariances(self, reference: Any) -> Callable[[Any], Array]:
+        """Posterior covariances with a few samples of reference, (m, n_features).
+
+        Up to 512 training samples they are exact; above that they are read from tables with 64 nodes a feature.
+
+        Returns
+        -------
+        evaluate : function from X (n, n_features) to covariances (n, m)
+        """
+        rows = self._estimator._test_rows(reference)
+        covariances = Covariances(self._system(rows.n_rows), rows, self._tol)
+        return lambda X: covariances.evaluate(self._estimator._test_rows(X))
+
+    def observations(self, n_samples: int) -> Observations:
+        """None so far; ``n_samples`` is how many will be added, about."""
+        observed = Observed(self._system(n_samples), self.noise, self._tol)
+        return Observations(observed, self._estimator._test_rows)
+
+    def training_data(self) -> tuple[Any, Array, Array]:
+        """The training samples that the model keeps.
+
+        Returns
+        -------
+        X : csr_array of shape (n_samples, n_features)
+        y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Labels or targets, as they were given.
+        sample_weight : ndarray of shape (n_samples,)
+            Positive, the weights of classes included, but for ``class_weight="balanced-ovr"``.
+        """
+        return self._estimator._training_examples()
+
+    def refit(self, kernel: Any, noise: float) -> Any:
+        """A fitted estimator with another kernel object and noise, solved for the same training samples."""
+        return self._estimator._refitted(kernel, noise)
+
+    @property
+    def _tol(self) -> float:
+        return self._estimator._variance_options().tol
+
+    def _variance(self, rows: Any, method: str) -> Array:
+        method = self.quick_method if method == "auto" else method
+        return self._estimator._latent_variance(rows, method, self._estimator._variance_options(method))
+
+    def _system(self, n_sides: int) -> Any:
+        """What solves for about ``n_sides`` right-hand sides; refuses models without training samples."""
+        posterior = self._estimator._posterior_with_training()
+        return posterior.variances.system(n_sides, self._estimator._solver_options())
+
+
+class Observations:
+    """Observations at further samples, whose values need not be known, and what they take away from the variance.
+
+    `PosteriorView.observations` makes one; ``len`` is the number of observations.
+    """
+
+    def __init__(self, observed: Observed, rows_of: Callable[[Any], Any]):
+        self._observed = observed
+        self._rows_of = rows_of
+
+    def __len__(self) -> int:
+        return len(self._observed)
+
+    def add(self, x: Any) -> None:
+        """Count one more sample as observed, (1, n_features)."""
+        self._observed.add(self._rows_of(x))
+
+    def explained(self, X: Any, known: Array | None = None) -> Array:
+        """By what the observations explain samples: the sum of squares of a row is what its variance loses.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+        known : ndarray of shape (n, k) or None, default=None
+            The result for the same samples when there were k observations; saves computing it again.
+
+        Returns
+        -------
+        explained : ndarray of shape (n, len(self))
+        """
+        rows = self._rows_of(X)
+        return self._observed.explained(rows, np.empty((rows.n_rows, 0)) if known is None else known)
