@@ -53,6 +53,7 @@ def test_the_inverse_is_that_of_the_dense_matrix(weights):
     Z, Z_new, rows = features(X, POINTS, weights), features(Y, POINTS, weights), Rows.from_array(Y)
     close(factor.solve(B), np.linalg.solve(A, B), rtol=1e-10)
     close(factor.weights(B), Z.T @ np.linalg.solve(A, B), rtol=1e-10)
+    assert factor.weights(B).flags.c_contiguous  # as from a file
     k = Z @ Z_new.T
     covariance = Z_new @ Z_new.T - k.T @ np.linalg.solve(A, k)
     close(factor.covariance(rows), covariance, rtol=1e-10)
