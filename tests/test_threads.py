@@ -27,6 +27,7 @@ def test_one_and_two_threads_agree_to_rounding():
     np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=1e-9)
 
 
+@pytest.mark.portable
 def test_many_threads_may_predict_with_one_model():
     clf = HistogramGPClassifier(n_jobs=2).fit(X, Y)
     expected = HistogramGPClassifier(n_jobs=2).fit(X, Y).decision_function(X)

@@ -14,6 +14,8 @@ from histogp.active import STRATEGIES, pool, query
 from histogp.kernels import HistogramIntersection, Power
 from histogp.posterior import batches, change
 
+pytestmark = pytest.mark.portable
+
 N, D = 60, 6
 KERNEL = HistogramIntersection(Power(0.7))
 X = histograms(N, D)

@@ -25,6 +25,7 @@ def reference(**parameters):
     return histogp.HistogramGPClassifier(noise=0.05, random_state=0, **parameters).fit(X, NAMES)
 
 
+@pytest.mark.portable
 def test_fit_writes_the_model_that_the_library_makes(run, model):
     assert list(model.feature_names_in_) == FEATURES
     np.testing.assert_array_equal(model.classes_, np.unique(NAMES))
@@ -90,6 +91,7 @@ def test_predict_finds_its_columns_by_name(run, model):
     assert run("predict", "model.histogp", "shuffled.csv") == run("predict", "model.histogp", "test.csv")
 
 
+@pytest.mark.portable
 def test_prediction_in_pieces_is_prediction_as_a_whole(run, model, monkeypatch):
     command = ("predict", "model.histogp", "train.csv", "--scores")
     whole = run(*command)

@@ -87,6 +87,7 @@ def assert_same(model, other):
     assert model.alpha_ == pytest.approx(other.alpha_, rel=1e-6)
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("kind", ["csv", "parquet", "svm", "npz"])
 def test_files_of_every_format_give_what_the_estimator_learns_from_the_same_pieces(kind, run):
     for k, rows in enumerate(PARTS):

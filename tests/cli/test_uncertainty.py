@@ -17,6 +17,8 @@ from histogp.posterior.precise import NotConvergedWarning
 from histogp.posterior.variance import METHODS
 from histogp.solvers.system import System
 
+pytestmark = pytest.mark.portable
+
 TEST = X[:20]
 QUANTIZED = ("--prediction", "quantized", "--predict-only")
 

@@ -20,6 +20,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from histogp.feature_maps import AdditiveChi2Map, BlockMap, ExpChi2Sampler, HomogeneousMap
 
+pytestmark = pytest.mark.portable
+
 RNG = np.random.default_rng(0)
 X = histograms(50, 6)
 MORE = histograms(40, 6, seed=1)

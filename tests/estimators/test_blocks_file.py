@@ -14,6 +14,8 @@ from histogp import ModelFileError, container
 from histogp.feature_maps import AdditiveChi2Map, BlockMap, ExpChi2Sampler, HomogeneousMap, SkewedChi2Map
 from histogp.streaming import StreamingGroupLasso, StreamingRidge, StreamingRidgeClassifier
 
+pytestmark = pytest.mark.portable
+
 X = histograms(80, 6)
 TEST = histograms(20, 6, seed=3)
 NAMES = ["ä", "bee", "c c", "d", "", "f"]

@@ -22,6 +22,8 @@ from histogp.active import pool
 from histogp.active.query import query
 from histogp.kernels import Chi2, HistogramIntersection
 
+pytestmark = pytest.mark.portable
+
 N, D = 90, 5
 X = histograms(N, D)
 TEST = histograms(30, D, seed=9) * 1.5

@@ -82,6 +82,7 @@ def test_scores_keep_the_precision_of_the_data():
     assert np.isfinite(reg.predict(X32)).all()
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("make", ESTIMATORS)
 def test_copies_predict_alike(make):
     fitted = make("hik-poly").fit(X, Y[make])

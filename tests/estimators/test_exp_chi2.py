@@ -131,6 +131,7 @@ def test_the_most_likely_width_needs_targets():
     assert not hasattr(clone(sampler), "beta_")
 
 
+@pytest.mark.portable
 def test_the_most_likely_width_in_pipelines_streams_and_files(tmp_path):
     sampler = ExpChi2Sampler(8, beta="evidence", random_state=0)
     expected = clone(sampler).fit(X, CODES).beta_
@@ -155,6 +156,7 @@ def test_sparse_rows_and_types():
     np.testing.assert_allclose(single, Z, atol=1e-5)
 
 
+@pytest.mark.portable
 def test_blocks_do_not_matter(monkeypatch):
     sampler = ExpChi2Sampler(30, random_state=0).fit(X)
     Z = sampler.transform(X)
@@ -162,6 +164,7 @@ def test_blocks_do_not_matter(monkeypatch):
     np.testing.assert_allclose(sampler.transform(X), Z, atol=1e-6)
 
 
+@pytest.mark.portable
 def test_it_learns_what_an_additive_kernel_cannot(tmp_path):
     rng = np.random.default_rng(0)
     rows = rng.random((600, 2))

@@ -33,6 +33,8 @@ from histogp.kernels import ExpChi2
 from histogp.maps.additive import Direct
 from histogp.maps.exp_chi2 import RandomWaves, inverse_median, most_likely
 
+pytestmark = pytest.mark.portable
+
 N, D, M = 60, 5, 20
 X = histograms(N, D)
 TEST = histograms(20, D, seed=9) * 1.5

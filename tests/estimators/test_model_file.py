@@ -22,6 +22,8 @@ import histogp
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor, ModelFileError, container
 from histogp.kernels import Exponential, HistogramIntersection, Power
 
+pytestmark = pytest.mark.portable
+
 X = histograms(60, 6)
 CODES = np.argmax(X[:, 1:4], axis=1)
 NAMES = np.array(["ä", "bee", "sea, or c"])

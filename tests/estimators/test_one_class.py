@@ -10,6 +10,8 @@ import histogp
 from histogp import HistogramGPOneClass
 from histogp.kernels import HistogramIntersection, Power
 
+pytestmark = pytest.mark.portable
+
 SHAPE = np.array([6.0, 6.0, 3.0, 1.0, 0.3, 0.3])
 X, NEW, MANY = (np.random.default_rng(seed).dirichlet(SHAPE, size) for seed, size in ((0, 120), (1, 400), (2, 2100)))
 STRANGE = NEW[:, ::-1]

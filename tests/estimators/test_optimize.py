@@ -268,6 +268,7 @@ def test_the_same_seed_gives_the_same_model(method):
     np.testing.assert_array_equal(one.decision_function(X), two.decision_function(X))
 
 
+@pytest.mark.portable
 def test_models_with_hyperparameters_found_survive_a_file(tmp_path):
     groups = ["a", "a", "b", "b"]
     optimizer = Optimizer("gradient", parameters=["weights", "noise"], sparsity=0.1)
@@ -343,6 +344,7 @@ def test_constant_sample_weights_change_nothing():
 
 # Rows that occur twice are the likelier, the less noise there is, until rounding ends the search: after 70 to more than
 # 200 evaluations, which depends on the processor.
+@pytest.mark.portable
 @pytest.mark.filterwarnings("ignore:The search for hyperparameters ended after max_steps")
 def test_too_little_noise_is_no_obstacle_unless_it_is_fixed():
     twice, labels = np.repeat(X[:20], 5, axis=0), np.repeat(CODES[:20], 5)

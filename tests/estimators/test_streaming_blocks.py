@@ -111,6 +111,7 @@ def test_weights_by_evidence_are_those_that_could_be_given(model, targets):
     alike(scores(given, TEST), scores(found, TEST))
 
 
+@pytest.mark.portable
 def test_weights_may_change_after_fit():
     model = StreamingRidge(alpha=1e-3, blocks=BLOCKS).fit(X, y)
     for weights in ([1, 2, 3], np.array([1, 2, 4.0]), np.array([1, 2, 4 + 1e-9]), None, "evidence", (1, 2, 3)):
@@ -245,6 +246,7 @@ def test_memory_for_features_is_bounded(n_components):
 # Names.
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     "frame",
     [FRAME, pl.DataFrame(X, schema=NAMES), FRAME.astype("float32")],
@@ -268,6 +270,7 @@ def test_columns_by_name(frame, n_components):
     alike(lasso.coef_, StreamingGroupLasso(blocks=numbered, alpha=1e-3).fit(rows, y).coef_)
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [
@@ -295,6 +298,7 @@ def test_columns_of_any_kind_of_data_with_names(columns, expected):
 # State.
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("n_components", [None, 2])
 @pytest.mark.parametrize(("model", "targets"), [MODELS[1], MODELS[-2]], ids=["regressor", "classifier"])
 def test_copies_predict_and_learn_alike(model, targets, n_components):
@@ -370,6 +374,7 @@ def test_group_lasso_zeroes_whole_blocks():
     close(mapped.partial_fit(rows[60:], targets[60:]).coef_, ours.coef_, rtol=1e-6)
 
 
+@pytest.mark.portable
 def test_group_lasso_takes_a_map_of_blocks_of_any_width():
     blocks = [("a", CHI2, slice(0, 3)), ("b", None, [3])]
     ours, theirs = StreamingGroupLasso(BlockMap(blocks), alpha=0.01), StreamingGroupLasso(blocks=blocks, alpha=0.01)

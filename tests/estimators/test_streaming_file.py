@@ -16,6 +16,8 @@ from histogp import ModelFileError, container
 from histogp.feature_maps import AdditiveChi2Map, HomogeneousMap, SkewedChi2Map
 from histogp.streaming import StreamingPCA, StreamingRidge, StreamingRidgeClassifier
 
+pytestmark = pytest.mark.portable
+
 N, D = 120, 5
 X = histograms(N, D)
 TEST = histograms(20, D, seed=3)

@@ -120,6 +120,7 @@ def test_fewer_rows_than_features_or_components_do_without_factors(factored):
     assert factored.used == []
 
 
+@pytest.mark.portable
 def test_files_and_further_rows(factored, tmp_path):
     model = factored(StreamingRidgeClassifier(MAPS["waves"], random_state=0), X[:100], LABELS[:100])
     model.save(tmp_path / "m")

@@ -19,6 +19,8 @@ from histogp import HistogramGPClassifier, HistogramGPRegressor
 from histogp.kernels import HistogramIntersection, Power
 from histogp.posterior.probability import fit_temperature
 
+pytestmark = pytest.mark.portable
+
 X = histograms(300, 6)
 CODES = np.argmax(X[:, 1:4], axis=1)
 TEST = np.vstack([histograms(20, 6, seed=3), 2 * X[:3], np.eye(6)])

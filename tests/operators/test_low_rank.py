@@ -16,6 +16,8 @@ from histogp.operators.build import build_operator
 from histogp.operators.low_rank import LowRankOperator
 from histogp.storage import Rows
 
+pytestmark = pytest.mark.portable
+
 N, D, T = 40, 6, 3
 X = histograms(N, D)
 X[3] = 0

@@ -19,6 +19,8 @@ from histogp.operators.low_rank import LowRankOperator
 from histogp.solvers.primal import PrimalFactor
 from histogp.storage import Rows
 
+pytestmark = pytest.mark.portable
+
 N, D, T, M, BETA = 40, 6, 3, 14, 2.5
 X = histograms(N, D)
 X[3] = 0

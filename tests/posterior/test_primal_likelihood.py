@@ -16,6 +16,8 @@ from histogp.posterior.primal import Primal, _total
 from histogp.solvers.noise import Noise
 from histogp.storage import Rows
 
+pytestmark = pytest.mark.portable
+
 N, D, T = 90, 6, 3
 X = histograms(N, D)
 POINTS = some_points(T, D)

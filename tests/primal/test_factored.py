@@ -11,6 +11,8 @@ from histogp.primal.quadratic import Quadratic
 from histogp.primal.ridge import Ridge
 from histogp.primal.statistics import StreamingStatistics
 
+pytestmark = pytest.mark.portable
+
 RNG = np.random.default_rng(0)
 Z = RNG.standard_normal((60, 8)) @ RNG.standard_normal((8, 8)) + 3 * RNG.standard_normal(8)
 Y = Z @ RNG.standard_normal((8, 2)) + 4 * RNG.standard_normal((60, 2)) + 5

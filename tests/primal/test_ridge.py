@@ -13,6 +13,8 @@ from histogp.primal.quadratic import Quadratic
 from histogp.primal.ridge import Components, Ridge
 from histogp.primal.statistics import StreamingStatistics
 
+pytestmark = pytest.mark.portable
+
 RNG = np.random.default_rng(0)
 Z = RNG.standard_normal((50, 8)) @ RNG.standard_normal((8, 8)) + 3 * RNG.standard_normal(8)
 Y = Z @ RNG.standard_normal((8, 2)) + RNG.standard_normal((50, 2)) + 5

@@ -14,6 +14,8 @@ from histogp.primal.quadratic import Quadratic
 from histogp.primal.scales import likely_scales
 from histogp.primal.statistics import StreamingStatistics
 
+pytestmark = pytest.mark.portable
+
 RNG = np.random.default_rng(0)
 BLOCKS = np.array([0, 1, 0, 2, 2, 1, 2, 2])
 Z = RNG.standard_normal((40, 8)) * [3, 0.1, 3, 1, 1, 0.1, 1, 1] + 3 * RNG.standard_normal(8)

@@ -12,6 +12,8 @@ from histogp.container import ModelFileError
 from histogp.primal import statistics
 from histogp.primal.statistics import DENSE, StreamingStatistics, Sums, blocks
 
+pytestmark = pytest.mark.portable
+
 RNG = np.random.default_rng(0)
 Z = RNG.standard_normal((40, 30)) * (RNG.random((40, 30)) < 0.5)
 FEW = np.zeros_like(Z)

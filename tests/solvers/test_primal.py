@@ -16,6 +16,8 @@ from histogp.solvers.primal import PrimalFactor, is_primal
 from histogp.solvers.system import System
 from histogp.storage import Rows
 
+pytestmark = pytest.mark.portable
+
 N, D, T = 70, 5, 3
 X, Y = histograms(N, D), histograms(12, D, seed=2) * 2
 X[4] = 0

@@ -17,6 +17,8 @@ from histogp.solvers.preconditioner import PivotedCholesky, Preconditioner
 from histogp.solvers.rank import CostModel, grow_to_best_rank, make_preconditioner
 from histogp.solvers.system import solve
 
+pytestmark = pytest.mark.portable
+
 N, D = 300, 12
 X = histograms(N, D)
 K = kernel_matrix(X, X, HistogramIntersection())

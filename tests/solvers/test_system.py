@@ -16,6 +16,8 @@ from histogp.solvers.options import SolverOptions
 from histogp.solvers.system import System
 from histogp.storage import Rows
 
+pytestmark = pytest.mark.portable
+
 N, D = 260, 10
 X = histograms(N, D)
 X[200:] *= 3  # beyond what came before, so that the unit of single precision changes
