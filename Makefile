@@ -7,7 +7,7 @@ PYTHON ?= $(shell $(FIND_PYTHON))
 PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
 RUN = .venv/bin/python
 
-.PHONY: demo test lint types unit wheel bench fuzz clean
+.PHONY: demo test lint types unit wheel portable bench fuzz clean
 
 demo: .venv/installed
 	.venv/bin/histogp demo
@@ -32,6 +32,14 @@ wheel: .venv/tested
 	$(RUN) -m venv .venv-wheel
 	.venv-wheel/bin/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt dist/*.whl
 	cd dist && ../.venv-wheel/bin/python -W error ../.ci/check_wheel.py && ../.venv-wheel/bin/histogp demo
+
+# What compares bits, files and solvers, with the loops that BLAS has for other processors, then also with compiled loops
+# for any processor at all.
+CORES = $(shell grep -qs avx512vl /proc/cpuinfo && echo SkylakeX) Haswell Zen Nehalem
+PORTABLE = $(RUN) -m pytest -m portable -k 'not common_checks' --numprocesses 2 --dist loadfile --quiet -r fE tests
+portable: .venv/tested
+	set -e; for core in $(CORES); do echo "OPENBLAS_CORETYPE=$$core"; OPENBLAS_CORETYPE=$$core $(PORTABLE); done
+	OPENBLAS_CORETYPE=Nehalem NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=$(CURDIR)/.pytest_cache/numba-generic $(PORTABLE)
 
 bench: .venv/tested
 	$(RUN) benchmarks/run.py

@@ -69,7 +69,9 @@ def _forge_document(document, rng):
 
 
 def _forge_array(arrays, rng):
-    name = list(arrays)[rng.integers(len(arrays))]
+    # Sorted: safetensors reads them in another order each time, and a failure should repeat itself.
+    names = sorted(arrays)
+    name = names[rng.integers(len(names))]
     array = arrays[name].copy()
     match rng.integers(0, 8):
         case 0:
@@ -89,7 +91,7 @@ def _forge_array(arrays, rng):
             extremes = np.array([0, 1, 2**40, 2**62, 2**63 - 1, -1, -(2**63)])
             array.flat[at : at + 5] = rng.choice(extremes, len(array.flat[at : at + 5])).astype(array.dtype)
         case 5:
-            other = list(arrays)[rng.integers(len(arrays))]
+            other = names[rng.integers(len(names))]
             arrays[other], array = array, arrays[other]
         case _:
             if array.size:

@@ -71,6 +71,20 @@ def close(actual, expected, scale=None, rtol=1e-11):
     assert np.all(excess <= 0), f"off by {np.abs(actual - expected).max():g}, {excess.max():g} too much"
 
 
+def alike(actual, expected, rtol=1e-10):
+    """Equal; numbers up to rounding, for what BLAS has a part in.
+
+    BLAS picks its loops by the processor, the shapes and the order in memory, and each adds up in an order of its own:
+    equal numbers in other pieces, or read back from a file, may differ in their last digits.
+    """
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert actual.dtype == expected.dtype
+    if expected.dtype.kind == "f":
+        close(actual, expected, rtol=max(rtol, 100 * np.finfo(expected.dtype).eps))
+    else:
+        np.testing.assert_array_equal(actual, expected)
+
+
 VALUES = st.one_of(
     st.just(0.0),
     st.sampled_from([1.0, 2.0, 0.5]),

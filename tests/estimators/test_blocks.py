@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from oracles import close, histograms
+from oracles import alike, close, histograms
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
@@ -19,6 +19,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from histogp.feature_maps import AdditiveChi2Map, BlockMap, ExpChi2Sampler, HomogeneousMap
+
+pytestmark = pytest.mark.portable
 
 RNG = np.random.default_rng(0)
 X = histograms(50, 6)
@@ -89,10 +91,10 @@ def test_features_are_those_of_a_column_transformer():
     expected = ColumnTransformer(theirs, sparse_threshold=0).fit(X)
     found = BlockMap(BLOCKS).fit(X)
     for rows in (X, MORE):
-        np.testing.assert_array_equal(found.transform(rows), expected.transform(rows))
-        np.testing.assert_array_equal(found.transform(rows), np.hstack(raw(rows)))
-    np.testing.assert_array_equal(BlockMap(tuple(BLOCKS)).fit_transform(X), expected.transform(X))
-    np.testing.assert_array_equal(BlockMap([list(block) for block in BLOCKS]).fit_transform(X), expected.transform(X))
+        alike(found.transform(rows), expected.transform(rows))
+        alike(found.transform(rows), np.hstack(raw(rows)))
+    alike(BlockMap(tuple(BLOCKS)).fit_transform(X), expected.transform(X))
+    alike(BlockMap([list(block) for block in BLOCKS]).fit_transform(X), expected.transform(X))
 
 
 def test_what_is_known_of_the_features():
@@ -109,7 +111,7 @@ def test_what_is_known_of_the_features():
     assert projected.get_feature_names_out()[2:6].tolist() == ["terms__2", "same__0", "same__1", "waves__0"]
     framed = found.set_output(transform="pandas").transform(X)
     assert list(framed.columns) == names
-    np.testing.assert_array_equal(framed.to_numpy(), np.hstack(raw(X)))
+    alike(framed.to_numpy(), np.hstack(raw(X)))
 
 
 @pytest.mark.parametrize(("columns", "expected"), NUMBERED, ids=lambda value: str(value))
@@ -179,7 +181,7 @@ def test_single_precision_stays_single(n_components):
 
 def test_rows_as_lists():
     expected = BlockMap(BLOCKS).fit(X).transform(MORE)
-    np.testing.assert_array_equal(BlockMap(BLOCKS).fit(X.tolist()).transform(MORE.tolist()), expected)
+    alike(BlockMap(BLOCKS).fit(X.tolist()).transform(MORE.tolist()), expected)
 
 
 # Maps.
@@ -231,7 +233,7 @@ def test_maps_within_maps():
     inner = BlockMap([("a", CHI2, [1, 0]), ("b", None, [2])], pca_components=2)
     found = BlockMap([("pair", inner, [5, 3, 1]), ("c", None, [0])]).fit(X)
     own = clone(inner).fit(X[:, [5, 3, 1]]).transform(MORE[:, [5, 3, 1]])
-    np.testing.assert_array_equal(found.transform(MORE), np.hstack([own, MORE[:, :1]]))
+    alike(found.transform(MORE), np.hstack([own, MORE[:, :1]]))
 
 
 # Principal components.
@@ -261,7 +263,7 @@ def test_components_over_chunks_are_those_of_all_rows(form):
     for k, Z in enumerate(raw(both)):
         same_up_to_signs(actual[:, found.block_of_ == k], PCA(2, svd_solver="full").fit_transform(Z), rtol=1e-6)
     again = found.fit(MORE).transform(both)
-    np.testing.assert_array_equal(again, BlockMap(BLOCKS, pca_components=2).fit(MORE).transform(both))
+    alike(again, BlockMap(BLOCKS, pca_components=2).fit(MORE).transform(both))
 
 
 def test_a_first_chunk_of_few_rows_limits_the_components_until_there_are_more():
@@ -304,11 +306,9 @@ def test_weights_of_components_as_those_of_features(form):
 def test_copies_map_alike(n_components):
     found = BlockMap(BLOCKS, pca_components=n_components).fit(X)
     for twin in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
-        np.testing.assert_array_equal(twin.transform(MORE), found.transform(MORE))
-        np.testing.assert_array_equal(
-            twin.partial_fit(MORE).transform(X), copy.deepcopy(found).partial_fit(MORE).transform(X)
-        )
-    np.testing.assert_array_equal(clone(found).fit(X).transform(MORE), found.transform(MORE))
+        alike(twin.transform(MORE), found.transform(MORE))
+        alike(twin.partial_fit(MORE).transform(X), copy.deepcopy(found).partial_fit(MORE).transform(X))
+    alike(clone(found).fit(X).transform(MORE), found.transform(MORE))
     with pytest.raises(NotFittedError):
         clone(found).transform(X)
 

@@ -1,10 +1,10 @@
-"""Files of models with blocks: the same to the bit for all kinds of columns; damage is refused by a sentence."""
+"""Files of models with blocks: the same for all kinds of columns; damage is refused by a sentence."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from mutations import forged_contents, packed
-from oracles import histograms
+from oracles import alike, histograms
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
@@ -14,6 +14,8 @@ from histogp import ModelFileError
 from histogp.feature_maps import AdditiveChi2Map, BlockMap, ExpChi2Sampler, HomogeneousMap, SkewedChi2Map
 from histogp.io import container
 from histogp.streaming import StreamingGroupLasso, StreamingRidge, StreamingRidgeClassifier
+
+pytestmark = pytest.mark.portable
 
 X = histograms(80, 6)
 TEST = histograms(20, 6, seed=3)
@@ -87,18 +89,18 @@ def path(tmp_path):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_loaded_model_predicts_and_learns_identically(name, path):
+def test_a_loaded_model_predicts_and_learns_alike(name, path):
     given, targets = MODELS[name]
     model = clone(given).partial_fit(X[:50], targets[:50])
     loaded = again(model, path)
     for rows in (TEST, TEST.astype(np.float32)):
-        np.testing.assert_array_equal(scores(loaded, rows), scores(model, rows))
-    np.testing.assert_array_equal(loaded.coef_, model.coef_)
+        alike(scores(loaded, rows), scores(model, rows))
+    alike(loaded.coef_, model.coef_)
     if hasattr(model, "block_weights_"):
-        np.testing.assert_array_equal(loaded.block_weights_, model.block_weights_)
+        alike(loaded.block_weights_, model.block_weights_)
     for one in (model, loaded):
         one.partial_fit(X[50:], targets[50:])
-    np.testing.assert_array_equal(scores(loaded), scores(model))
+    alike(scores(loaded), scores(model))
     before = path.read_bytes()
     again(histogp.load(path), path)
     assert path.read_bytes() == before
@@ -108,7 +110,7 @@ def test_a_loaded_model_predicts_and_learns_identically(name, path):
 def test_a_loaded_model_may_be_fitted_from_scratch(name, path):
     given, targets = MODELS[name]
     loaded = again(clone(given).fit(X[:50], targets[:50]), path)
-    np.testing.assert_array_equal(scores(loaded.fit(X, targets)), scores(clone(given).fit(X, targets)))
+    alike(scores(loaded.fit(X, targets)), scores(clone(given).fit(X, targets)))
 
 
 @pytest.mark.parametrize("n_components", [None, 2])
@@ -118,13 +120,11 @@ def test_columns_of_every_kind(kind, n_components, path):
     blocks = [("own", CHI2, (COLUMNS | NAMED)[kind]), ("rest", None, [0, 5])]
     model = StreamingRidge(blocks=blocks, block_components=n_components, alpha=0.1).fit(data, TARGETS)
     loaded = again(model, path)
-    np.testing.assert_array_equal(loaded.predict(rows), model.predict(rows))
+    alike(loaded.predict(rows), model.predict(rows))
     for one in (model, loaded):
         one.partial_fit(data[:40], TARGETS[:40])
-    np.testing.assert_array_equal(loaded.predict(rows), model.predict(rows))
-    np.testing.assert_array_equal(
-        loaded.fit(data, TARGETS).predict(rows), clone(model).fit(data, TARGETS).predict(rows)
-    )
+    alike(loaded.predict(rows), model.predict(rows))
+    alike(loaded.fit(data, TARGETS).predict(rows), clone(model).fit(data, TARGETS).predict(rows))
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
@@ -132,7 +132,7 @@ def test_columns_of_every_kind(kind, n_components, path):
 def test_frozen_maps_with_names(kind, path):
     blocks = BlockMap([("own", CHI2, NAMED[kind]), ("rest", None, ["d"])], pca_components=2)
     model = StreamingRidge(FrozenEstimator(blocks.fit(FRAME)), alpha=0.1).fit(FRAME, TARGETS)
-    np.testing.assert_array_equal(again(model, path).predict(TEST_FRAME), model.predict(TEST_FRAME))
+    alike(again(model, path).predict(TEST_FRAME), model.predict(TEST_FRAME))
 
 
 def test_a_loaded_map_knows_its_components_alone(path):
@@ -172,7 +172,7 @@ def test_files_from_before_there_were_blocks(path):
                 del document["parameters"][name]
 
         path.write_bytes(forge(path.read_bytes(), path, older))
-        np.testing.assert_array_equal(scores(histogp.load(path)), scores(model))
+        alike(scores(histogp.load(path)), scores(model))
 
 
 # Damage.
@@ -279,6 +279,8 @@ def test_forged_contents_with_a_valid_checksum(case, contents, path):
     assert len(sentence) < 600
 
 
+# Numbers that were forged may have no solution within the given iterations.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", CONTENTS)
 def test_random_damage(name, contents, path):
     """A file is refused, or what it holds predicts, or says in a sentence why it does not."""

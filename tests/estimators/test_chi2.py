@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from chi2_features import features
-from oracles import chi2_kernel, histograms
+from oracles import alike, chi2_kernel, histograms
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
@@ -20,6 +20,8 @@ import histogp
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor, Optimizer
 from histogp.active import pool, query
 from histogp.kernels import Chi2, HistogramIntersection
+
+pytestmark = pytest.mark.portable
 
 N, D = 90, 5
 X = histograms(N, D)
@@ -321,7 +323,7 @@ def test_the_likelihood_of_another_model_with_this_kernel_is_refused():
 
 @pytest.mark.parametrize("n", [N, 12])
 @pytest.mark.parametrize("name", MAKE)
-def test_a_loaded_model_is_the_same_to_the_digit_and_goes_on_learning(name, n, tmp_path):
+def test_a_loaded_model_is_the_same_and_goes_on_learning(name, n, tmp_path):
     make, y = MAKE[name]
     model = make(Chi2(weights=np.linspace(0, 2, D)), random_state=0).fit(X[:n], y[:n], sample_weight=SAMPLE[:n])
     model.save(tmp_path / "m")
@@ -330,9 +332,9 @@ def test_a_loaded_model_is_the_same_to_the_digit_and_goes_on_learning(name, n, t
     assert (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()
     for method in ("decision_function", "predict", "predict_variance", "predict_proba", "score_samples"):
         if hasattr(model, method):
-            np.testing.assert_array_equal(getattr(loaded, method)(TEST), getattr(model, method)(TEST))
+            alike(getattr(loaded, method)(TEST), getattr(model, method)(TEST))
     np.testing.assert_array_equal(loaded.kernel_.points, model.kernel_.points)
-    assert loaded.log_marginal_likelihood() == model.log_marginal_likelihood()
+    assert loaded.log_marginal_likelihood() == pytest.approx(model.log_marginal_likelihood(), rel=1e-10)
     assert repr(loaded) == repr(model)
     for one in (model, loaded):
         one.partial_fit(TEST, y[: len(TEST)])
@@ -412,10 +414,10 @@ def test_every_container_gives_the_same_model(make):
     expected = make("chi2").fit(X, y)
     for data in (sparse.csr_array(X), sparse.coo_matrix(X), pd.DataFrame(X), np.asfortranarray(X), X.tolist()):
         model = make("chi2").fit(data, y)
-        np.testing.assert_array_equal(model.predict_variance(data), expected.predict_variance(X))
-        np.testing.assert_array_equal(model.predict(data), expected.predict(X))
+        alike(model.predict_variance(data), expected.predict_variance(X))
+        alike(model.predict(data), expected.predict(X))
     for twin in (pickle.loads(pickle.dumps(expected)), copy.deepcopy(expected)):
-        np.testing.assert_array_equal(twin.predict(TEST), expected.predict(TEST))
+        alike(twin.predict(TEST), expected.predict(TEST))
 
 
 @pytest.mark.parametrize(
@@ -479,8 +481,8 @@ def test_the_mean_keeps_its_digits_with_little_noise(noise, tmp_path):
     weights = np.linalg.solve(noise * np.eye(15) + Z.T @ Z, Z.T @ np.sin(4 * X[:, 0]))
     np.testing.assert_allclose(model.predict(TEST), Z_test @ weights, rtol=1e-6, atol=1e-9)
     model.save(tmp_path / "m")
-    np.testing.assert_array_equal(histogp.load(tmp_path / "m").predict(TEST), model.predict(TEST))
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(TEST), model.predict(TEST))
+    alike(histogp.load(tmp_path / "m").predict(TEST), model.predict(TEST))
+    alike(pickle.loads(pickle.dumps(model)).predict(TEST), model.predict(TEST))
 
 
 def test_probabilities_with_more_features_than_rows_and_many_rows(monkeypatch):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from oracles import histograms
+from oracles import alike, histograms
 from scipy import sparse
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
@@ -131,16 +131,19 @@ def test_the_most_likely_width_needs_targets():
     assert not hasattr(clone(sampler), "beta_")
 
 
+@pytest.mark.portable
 def test_the_most_likely_width_in_pipelines_streams_and_files(tmp_path):
     sampler = ExpChi2Sampler(8, beta="evidence", random_state=0)
     expected = clone(sampler).fit(X, CODES).beta_
-    assert make_pipeline(clone(sampler), LogisticRegression()).fit(X, CODES)[0].beta_ == expected
+    found = make_pipeline(clone(sampler), LogisticRegression()).fit(X, CODES)[0].beta_
+    assert found == pytest.approx(expected, rel=1e-9)
     model = StreamingRidgeClassifier(clone(sampler), alpha=0.1).partial_fit(X, CODES)
-    assert model._learned.feature_map.beta_ == expected
+    found = model._learned.feature_map.beta_
+    assert found == pytest.approx(expected, rel=1e-9)
     model.save(tmp_path / "m")
     loaded = histogp.load(tmp_path / "m")
-    assert loaded._learned.feature_map.beta_ == expected
-    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+    assert loaded._learned.feature_map.beta_ == found
+    alike(loaded.decision_function(X), model.decision_function(X))
 
 
 def test_sparse_rows_and_types():
@@ -153,6 +156,7 @@ def test_sparse_rows_and_types():
     np.testing.assert_allclose(single, Z, atol=1e-5)
 
 
+@pytest.mark.portable
 def test_blocks_do_not_matter(monkeypatch):
     sampler = ExpChi2Sampler(30, random_state=0).fit(X)
     Z = sampler.transform(X)
@@ -160,6 +164,7 @@ def test_blocks_do_not_matter(monkeypatch):
     np.testing.assert_allclose(sampler.transform(X), Z, atol=1e-6)
 
 
+@pytest.mark.portable
 def test_it_learns_what_an_additive_kernel_cannot(tmp_path):
     rng = np.random.default_rng(0)
     rows = rng.random((600, 2))
@@ -170,9 +175,9 @@ def test_it_learns_what_an_additive_kernel_cannot(tmp_path):
     assert model.fit(rows[:400], labels[:400]).score(rows[400:], labels[400:]) > 0.9
     model.save(tmp_path / "m")
     loaded = histogp.load(tmp_path / "m")
-    np.testing.assert_array_equal(loaded.decision_function(rows), model.decision_function(rows))
+    alike(loaded.decision_function(rows), model.decision_function(rows))
     more = [one.partial_fit(rows[400:], labels[400:]).decision_function(rows) for one in (loaded, model)]
-    np.testing.assert_array_equal(*more)
+    alike(*more, rtol=1e-4)  # sums of random features are in single precision within a block
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mutations import damaged_bytes, forged_contents, packed
-from oracles import histograms
+from oracles import alike, histograms
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import log_softmax
@@ -26,6 +26,8 @@ from histogp._core.maps.random_waves import RandomWaves
 from histogp.active import pool, query
 from histogp.io import container
 from histogp.kernels import ExpChi2
+
+pytestmark = pytest.mark.portable
 
 N, D, M = 60, 5, 20
 X = histograms(N, D)
@@ -230,9 +232,9 @@ def test_a_fitted_kernel_keeps_what_it_took_from_data_and_the_given_one_nothing(
 
 def test_the_width_under_which_targets_are_most_likely():
     classifier = HistogramGPClassifier(ExpChi2(M, beta="evidence")).fit(X, Y)
-    assert classifier.kernel_.beta == most_likely(X, signs())
+    assert classifier.kernel_.beta == pytest.approx(most_likely(X, signs()), rel=1e-9)
     two = HistogramGPClassifier(ExpChi2(M, beta="evidence")).fit(X, CODES == 1)
-    assert two.kernel_.beta == most_likely(X, signs()[:, [1]])
+    assert two.kernel_.beta == pytest.approx(most_likely(X, signs()[:, [1]]), rel=1e-9)
     regressor = HistogramGPRegressor(ExpChi2(M, beta="evidence"), normalize_y=True).fit(X, TARGETS)
     assert regressor.kernel_.beta == pytest.approx(most_likely(X, (TARGETS - TARGETS.mean())[:, None]), rel=1e-9)
 
@@ -373,7 +375,7 @@ def test_relevance_is_the_part_in_the_mean_distance():
 
 @pytest.mark.parametrize("n", [N, 12])
 @pytest.mark.parametrize("name", MAKE)
-def test_a_loaded_model_is_the_same_to_the_digit_and_goes_on_learning(name, n, tmp_path):
+def test_a_loaded_model_is_the_same_and_goes_on_learning(name, n, tmp_path):
     make, y = MAKE[name]
     model = make(ExpChi2(M, weights=2.0), random_state=0).fit(X[:n], y[:n], sample_weight=SAMPLE[:n])
     model.save(tmp_path / "m")
@@ -384,9 +386,9 @@ def test_a_loaded_model_is_the_same_to_the_digit_and_goes_on_learning(name, n, t
         assert (tmp_path / twin).read_bytes() == (tmp_path / "m").read_bytes()
     for method in ("decision_function", "predict", "predict_variance", "predict_proba", "score_samples", "novelty"):
         if hasattr(model, method):
-            np.testing.assert_array_equal(getattr(loaded, method)(TEST), getattr(model, method)(TEST))
+            alike(getattr(loaded, method)(TEST), getattr(model, method)(TEST))
     same_kernel(loaded.kernel_, model.kernel_)
-    assert loaded.log_marginal_likelihood() == model.log_marginal_likelihood()
+    assert loaded.log_marginal_likelihood() == pytest.approx(model.log_marginal_likelihood(), rel=1e-10)
     assert repr(loaded) == repr(model)
     for one in (model, loaded):
         one.partial_fit(TEST, y[: len(TEST)])
@@ -560,12 +562,12 @@ def test_every_container_gives_the_same_model(make):
     for data in (sparse.csr_array(X), sparse.coo_matrix(X), pd.DataFrame(X), np.asfortranarray(X), X.tolist()):
         model = make(ExpChi2(M)).fit(data, y)
         same_kernel(model.kernel_, expected.kernel_)
-        np.testing.assert_array_equal(model.predict_variance(data), expected.predict_variance(X))
-        np.testing.assert_array_equal(model.predict(data), expected.predict(X))
+        alike(model.predict_variance(data), expected.predict_variance(X))
+        alike(model.predict(data), expected.predict(X))
     single = make(ExpChi2(M)).fit(X.astype(np.float32), y)
     np.testing.assert_allclose(single.predict_variance(TEST), expected.predict_variance(TEST), atol=1e-3)
     for twin in (pickle.loads(pickle.dumps(expected)), copy.deepcopy(expected)):
-        np.testing.assert_array_equal(twin.predict(TEST), expected.predict(TEST))
+        alike(twin.predict(TEST), expected.predict(TEST))
 
 
 @pytest.mark.parametrize(

@@ -218,6 +218,7 @@ def test_rows_are_merged_and_not_sorted_again(monkeypatch):
     assert sorted_sizes == [np.count_nonzero(X[100:103])]
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("make", [HistogramGPClassifier, HistogramGPRegressor, HistogramGPOneClass])
 def test_a_saved_model_goes_on_learning(make, tmp_path):
     y = {HistogramGPClassifier: Y, HistogramGPRegressor: TARGETS}.get(make, np.ones(N))

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from oracles import Log, histograms, kernel_matrix
+from oracles import Log, alike, histograms, kernel_matrix
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
@@ -268,6 +268,7 @@ def test_the_same_seed_gives_the_same_model(method):
     np.testing.assert_array_equal(one.decision_function(X), two.decision_function(X))
 
 
+@pytest.mark.portable
 def test_models_with_hyperparameters_found_survive_a_file(tmp_path):
     groups = ["a", "a", "b", "b"]
     optimizer = Optimizer("gradient", parameters=["weights", "noise"], sparsity=0.1)
@@ -276,7 +277,7 @@ def test_models_with_hyperparameters_found_survive_a_file(tmp_path):
     for training in (True, False):
         clf.save(tmp_path / "model", include_training=training)
         back = histogp.load(tmp_path / "model")
-        np.testing.assert_array_equal(back.decision_function(X), clf.decision_function(X))
+        alike(back.decision_function(X), clf.decision_function(X))
         np.testing.assert_array_equal(back.feature_relevance_, clf.feature_relevance_)
         assert back.noise_ == clf.noise_
         assert back.log_marginal_likelihood_ == clf.log_marginal_likelihood_
@@ -341,12 +342,17 @@ def test_constant_sample_weights_change_nothing():
     assert thousand.noise_ / 1000 == pytest.approx(one.noise_, rel=0.05)
 
 
+# Rows that occur twice are the likelier, the less noise there is, until rounding ends the search: after 70 to more than
+# 200 evaluations, which depends on the processor.
+@pytest.mark.portable
+@pytest.mark.filterwarnings("ignore:The search for hyperparameters ended after max_steps")
 def test_too_little_noise_is_no_obstacle_unless_it_is_fixed():
     twice, labels = np.repeat(X[:20], 5, axis=0), np.repeat(CODES[:20], 5)
     for method in ("exact", "gradient", "bound"):
         kernel = HistogramIntersection(weights="ard")
         optimizer = Optimizer(method, parameters=["noise", "weights"])
         clf = HistogramGPClassifier(kernel, noise=1e-18, optimize=optimizer, random_state=0).fit(twice, labels)
+        assert clf.noise_ > 1e-17
         assert np.all(np.isfinite(clf.decision_function(twice)))
     fixed = HistogramGPClassifier(noise=1e-300, optimize=Optimizer("exact", parameters=["scale"]))
     with pytest.raises(ValueError, match="No hyperparameters near those given can be evaluated"):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from oracles import close, histograms
+from oracles import alike, close, histograms
 from scipy import sparse
 from sklearn import linear_model
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -108,15 +108,16 @@ def test_weights_by_evidence_are_those_that_could_be_given(model, targets):
     assert np.all(weights >= 0)
     assert weights.mean() == pytest.approx(1)
     given = clone(model).set_params(blocks=BLOCKS, block_weights=weights).fit(X, targets)
-    np.testing.assert_array_equal(scores(given, TEST), scores(found, TEST))
+    alike(scores(given, TEST), scores(found, TEST))
 
 
+@pytest.mark.portable
 def test_weights_may_change_after_fit():
     model = StreamingRidge(alpha=1e-3, blocks=BLOCKS).fit(X, y)
     for weights in ([1, 2, 3], np.array([1, 2, 4.0]), np.array([1, 2, 4 + 1e-9]), None, "evidence", (1, 2, 3)):
         model.set_params(block_weights=weights)
         fresh = clone(model).fit(X, y)
-        np.testing.assert_array_equal(model.predict(TEST), fresh.predict(TEST))
+        alike(model.predict(TEST), fresh.predict(TEST))
 
 
 def test_a_block_without_use_counts_less_by_evidence():
@@ -245,6 +246,7 @@ def test_memory_for_features_is_bounded(n_components):
 # Names.
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     "frame",
     [FRAME, pl.DataFrame(X, schema=NAMES), FRAME.astype("float32")],
@@ -261,13 +263,14 @@ def test_columns_by_name(frame, n_components):
         .partial_fit(data[50:], LABELS[50:])
         for own, data in ((blocks, frame), (numbered, rows))
     )
-    np.testing.assert_array_equal(scores(ours, frame), scores(theirs, rows))
+    alike(scores(ours, frame), scores(theirs, rows))
     with pytest.raises(ValueError, match="feature names"):
         ours.predict(frame[NAMES[::-1]])
     lasso = StreamingGroupLasso(blocks=blocks, alpha=1e-3).fit(frame, y)
-    np.testing.assert_array_equal(lasso.coef_, StreamingGroupLasso(blocks=numbered, alpha=1e-3).fit(rows, y).coef_)
+    alike(lasso.coef_, StreamingGroupLasso(blocks=numbered, alpha=1e-3).fit(rows, y).coef_)
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [
@@ -289,12 +292,13 @@ def test_columns_of_any_kind_of_data_with_names(columns, expected):
     blocks = [("own", CHI2, columns), ("rest", None, [0, 5])]
     ours = StreamingRidge(alpha=1e-3, blocks=blocks).fit(FRAME, y)
     theirs = StreamingRidge(alpha=1e-3, blocks=[("own", CHI2, list(expected)), ("rest", None, [0, 5])]).fit(X, y)
-    np.testing.assert_array_equal(ours.predict(FRAME), theirs.predict(X))
+    alike(ours.predict(FRAME), theirs.predict(X))
 
 
 # State.
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("n_components", [None, 2])
 @pytest.mark.parametrize(("model", "targets"), [MODELS[1], MODELS[-2]], ids=["regressor", "classifier"])
 def test_copies_predict_and_learn_alike(model, targets, n_components):
@@ -302,11 +306,11 @@ def test_copies_predict_and_learn_alike(model, targets, n_components):
     model.fit(X, targets)
     expected = scores(model, TEST)
     twin = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(scores(twin, TEST), expected)
+    alike(scores(twin, TEST), expected)
     for one in (model, twin):
         one.partial_fit(X[::2], targets[::2])
-    np.testing.assert_array_equal(scores(twin, TEST), scores(model, TEST))
-    np.testing.assert_array_equal(scores(clone(model).fit(X, targets), TEST), expected)
+    alike(scores(twin, TEST), scores(model, TEST))
+    alike(scores(clone(model).fit(X, targets), TEST), expected)
 
 
 def test_given_maps_are_left_alone():
@@ -370,10 +374,11 @@ def test_group_lasso_zeroes_whole_blocks():
     close(mapped.partial_fit(rows[60:], targets[60:]).coef_, ours.coef_, rtol=1e-6)
 
 
+@pytest.mark.portable
 def test_group_lasso_takes_a_map_of_blocks_of_any_width():
     blocks = [("a", CHI2, slice(0, 3)), ("b", None, [3])]
     ours, theirs = StreamingGroupLasso(BlockMap(blocks), alpha=0.01), StreamingGroupLasso(blocks=blocks, alpha=0.01)
-    np.testing.assert_array_equal(ours.fit(X, y).coef_, theirs.fit(X, y).coef_)
+    alike(ours.fit(X, y).coef_, theirs.fit(X, y).coef_)
 
 
 # Refusals.
@@ -496,7 +501,7 @@ def test_the_rank_in_a_sample_is_in_proportion():
 
 def test_two_classes_have_nothing_to_move():
     plain, ranked = (StreamingRidgeClassifier(alpha=0.1, equal_rank=rank).fit(X, LABELS == "a") for rank in (None, 30))
-    np.testing.assert_array_equal(ranked.decision_function(X), plain.decision_function(X))
+    alike(ranked.decision_function(X), plain.decision_function(X))
     # Until there is a third.
     ranked = StreamingRidgeClassifier(alpha=0.1, equal_rank=30)
     for label in "abc":

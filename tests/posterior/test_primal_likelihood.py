@@ -17,6 +17,8 @@ from histogp.kernels import Chi2, ExpChi2
 from histogp.kernels._base import resolve
 from histogp.kernels._hyperparameters import free_hyperparameters
 
+pytestmark = pytest.mark.portable
+
 N, D, T = 90, 6, 3
 X = histograms(N, D)
 POINTS = some_points(T, D)

@@ -8,6 +8,8 @@ from sklearn import linear_model
 from histogp._core.least_squares.ridge import RANGE, FactoredRidge, LeftOut, Ridge
 from histogp._core.least_squares.statistics import Quadratic, StreamingStatistics
 
+pytestmark = pytest.mark.portable
+
 RNG = np.random.default_rng(0)
 Z = RNG.standard_normal((60, 8)) @ RNG.standard_normal((8, 8)) + 3 * RNG.standard_normal(8)
 Y = Z @ RNG.standard_normal((8, 2)) + 4 * RNG.standard_normal((60, 2)) + 5

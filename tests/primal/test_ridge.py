@@ -11,6 +11,8 @@ from sklearn.decomposition import PCA
 from histogp._core.least_squares.ridge import Components, LeftOut, Ridge
 from histogp._core.least_squares.statistics import Quadratic, StreamingStatistics
 
+pytestmark = pytest.mark.portable
+
 RNG = np.random.default_rng(0)
 Z = RNG.standard_normal((50, 8)) @ RNG.standard_normal((8, 8)) + 3 * RNG.standard_normal(8)
 Y = Z @ RNG.standard_normal((8, 2)) + RNG.standard_normal((50, 2)) + 5

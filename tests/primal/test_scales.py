@@ -13,6 +13,8 @@ from histogp._core.least_squares import block_scales
 from histogp._core.least_squares.block_scales import likely_scales
 from histogp._core.least_squares.statistics import Quadratic, StreamingStatistics
 
+pytestmark = pytest.mark.portable
+
 RNG = np.random.default_rng(0)
 BLOCKS = np.array([0, 1, 0, 2, 2, 1, 2, 2])
 Z = RNG.standard_normal((40, 8)) * [3, 0.1, 3, 1, 1, 0.1, 1, 1] + 3 * RNG.standard_normal(8)

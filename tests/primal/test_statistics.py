@@ -12,6 +12,8 @@ from histogp._core.least_squares.statistics import DENSE, StreamingStatistics, S
 from histogp.exceptions import ModelFileError
 from histogp.io import container
 
+pytestmark = pytest.mark.portable
+
 RNG = np.random.default_rng(0)
 Z = RNG.standard_normal((40, 30)) * (RNG.random((40, 30)) < 0.5)
 FEW = np.zeros_like(Z)

@@ -15,6 +15,8 @@ from histogp._core.solvers.system import System
 from histogp.kernels import Chi2
 from histogp.kernels._base import resolve
 
+pytestmark = pytest.mark.portable
+
 N, D, T = 70, 5, 3
 X, Y = histograms(N, D), histograms(12, D, seed=2) * 2
 X[4] = 0
@@ -52,6 +54,7 @@ def test_the_inverse_is_that_of_the_dense_matrix(weights):
     Z, Z_new, rows = features(X, POINTS, weights), features(Y, POINTS, weights), Rows.from_array(Y)
     close(factor.solve(B), np.linalg.solve(A, B), rtol=1e-10)
     close(factor.weights(B), Z.T @ np.linalg.solve(A, B), rtol=1e-10)
+    assert factor.weights(B).flags.c_contiguous  # as from a file
     k = Z @ Z_new.T
     covariance = Z_new @ Z_new.T - k.T @ np.linalg.solve(A, k)
     close(factor.covariance(rows), covariance, rtol=1e-10)

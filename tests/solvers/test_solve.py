@@ -22,6 +22,8 @@ from histogp._core.solvers.system import solve
 from histogp.kernels import HistogramIntersection
 from histogp.kernels._base import resolve
 
+pytestmark = pytest.mark.portable
+
 N, D = 300, 12
 X = histograms(N, D)
 K = kernel_matrix(X, X, HistogramIntersection())

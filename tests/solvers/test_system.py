@@ -16,6 +16,8 @@ from histogp._core.solvers.system import System
 from histogp.kernels import HistogramIntersection
 from histogp.kernels._base import resolve
 
+pytestmark = pytest.mark.portable
+
 N, D = 260, 10
 X = histograms(N, D)
 X[200:] *= 3  # beyond what came before, so that the unit of single precision changes

@@ -41,7 +41,7 @@ class Components:
     @classmethod
     def _descending(cls, problem: Quadratic, variances: Array, vectors: Array) -> Components:
         rounding = len(problem.means) * problem.rounding
-        # In one order of memory, so that products of a copy, or from a file, have the same bits.
+        # In the order of rows, as a copy or a file has them: BLAS rounds products in another order differently.
         vectors = np.ascontiguousarray(vectors[:, ::-1])
         return cls(problem.means, vectors, np.maximum(variances[::-1], 0.0), rounding)
 

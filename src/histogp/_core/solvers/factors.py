@@ -134,7 +134,9 @@ class PrimalFactor:
 
     def weights(self, sides: Array) -> Array:
         """``C^-1 Phi^T D^-1 b``, the weights of the features in a mean, (rank, M)."""
-        return cho_solve((self.factor, True), self.operator.project(sides / self.diagonal[:, None]))
+        found = cho_solve((self.factor, True), self.operator.project(sides / self.diagonal[:, None]))
+        # LAPACK's are in the order of columns, those of a file in that of rows, and BLAS rounds them differently.
+        return np.ascontiguousarray(found)
 
     def extended(self, operator: KernelOperator, rows: Rows, diagonal: Array) -> PrimalFactor:
         """For the operator with further rows, of this noise."""
