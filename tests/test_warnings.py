@@ -101,7 +101,7 @@ OTHERS = {
 
 def public_names(estimator):
     """Methods and properties that this package gives the class."""
-    ours = [vars(part) for part in estimator.__mro__ if part.__module__.startswith("histogp.estimators")]
+    ours = [vars(part) for part in estimator.__mro__ if part.__module__.startswith("histogp.")]
     return {
         name
         for part in ours
