@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from histogp._core.data import Array
 from histogp.cli.labels import like, match, numeric, read_labels, typed
 from histogp.exceptions import DataError
 from histogp.sources.open import Source, open_source
@@ -57,7 +56,7 @@ def open_data(options: argparse.Namespace, model: Any = None) -> Source:
     )
 
 
-def read_data(options: argparse.Namespace, task: str, model: Any = None) -> tuple[Any, Array, list[str] | None]:
+def read_data(options: argparse.Namespace, task: str, model: Any = None) -> tuple[Any, np.ndarray, list[str] | None]:
     """All rows, their labels ("classification") or targets ("regression"), and the names of the features."""
     if options.label is not None and options.labels is not None:
         raise DataError(

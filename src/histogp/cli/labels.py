@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from histogp._core.data import Array
 from histogp.exceptions import DataError
 from histogp.sources.numpy_files import load_npy, one_column, opened_npz
 from histogp.sources.parquet import decoding, open_parquet, plain_labels
@@ -24,7 +23,7 @@ LARGEST_EXACT = 2**53
 REAL_LABELS = "The labels are real numbers; if they are targets of a regression, use --task regression."
 
 
-def typed(labels: Array) -> Array:
+def typed(labels: np.ndarray) -> np.ndarray:
     """Labels of a classifier: whole numbers as integers, whatever they were in the file; all else as it is.
 
     Types depend on all labels, so that they must not be given piece by piece.
@@ -37,7 +36,7 @@ def typed(labels: Array) -> Array:
     return labels
 
 
-def like(labels: Array, classes: Array) -> Array:
+def like(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Labels as those of a model that they stand for, by their text or by their number; others as they are."""
     labels = _complete(labels)
     known: dict[Any, Any] = {str(label): label for label in classes.tolist()}
@@ -58,7 +57,7 @@ def like(labels: Array, classes: Array) -> Array:
     return np.array(found)[inverse]
 
 
-def numeric(labels: Array) -> Array:
+def numeric(labels: np.ndarray) -> np.ndarray:
     """Targets of a regression: finite numbers, float64."""
     labels = _plain(labels)
     try:
@@ -72,7 +71,7 @@ def numeric(labels: Array) -> Array:
     return values
 
 
-def read_labels(path: str | os.PathLike[str]) -> Array:
+def read_labels(path: str | os.PathLike[str]) -> np.ndarray:
     """Labels from a file of their own, one a row; `match` takes care of a header."""
     path = readable(path)
     kind = ending(path, [*TEXT, ".npy", ".npz", ".parquet"])
@@ -94,7 +93,7 @@ def read_labels(path: str | os.PathLike[str]) -> Array:
     return plain_labels(table.column(0))
 
 
-def match(labels: Array, n_rows: int, path: str | os.PathLike[str]) -> Array:
+def match(labels: np.ndarray, n_rows: int, path: str | os.PathLike[str]) -> np.ndarray:
     """The labels from ``path`` for as many rows of data; the first line of a text file may be a header."""
     if len(labels) == n_rows:
         return labels
@@ -103,7 +102,7 @@ def match(labels: Array, n_rows: int, path: str | os.PathLike[str]) -> Array:
     raise DataError(f"{path} has {len(labels)} labels, but the data have {n_rows} rows.")
 
 
-def _complete(labels: Array) -> Array:
+def _complete(labels: np.ndarray) -> np.ndarray:
     labels = _plain(labels)
     missing = np.flatnonzero(_missing(labels))
     if len(missing):
@@ -111,7 +110,7 @@ def _complete(labels: Array) -> Array:
     return labels
 
 
-def _plain(labels: Array) -> Array:
+def _plain(labels: np.ndarray) -> np.ndarray:
     """The labels as an array of text, numbers or truth values, or of objects among which some are missing."""
     labels = np.asarray(labels)
     if labels.dtype.kind == "O":
@@ -125,14 +124,14 @@ def _plain(labels: Array) -> Array:
     return labels
 
 
-def _missing(labels: Array) -> Any:
+def _missing(labels: np.ndarray) -> Any:
     """Which labels are None, NaN or empty."""
     if labels.dtype.kind == "O":
         return [label is None or label == "" or label != label for label in labels]
     return labels == "" if labels.dtype.kind == "U" else labels != labels
 
 
-def _numbers_of_text(labels: Array) -> Array:
+def _numbers_of_text(labels: np.ndarray) -> np.ndarray:
     """Integers if each is written as Python would ('007' may be a name), real numbers if some have a fraction."""
     try:
         numbers = labels.astype(np.float64)
@@ -154,7 +153,7 @@ def _number(label: Any) -> float:
         return np.nan
 
 
-def _text_labels(path: Path, kind: str) -> Array:
+def _text_labels(path: Path, kind: str) -> np.ndarray:
     if kind == ".txt":
         labels = [line.rstrip("\r\n") for line in text_lines(path)]
     else:

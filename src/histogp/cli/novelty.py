@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
 
-from histogp._core.data import Array
 from histogp._core.variance.methods import ESTIMATES, METHODS
 from histogp.cli.arguments import add_command as new_command
 from histogp.cli.arguments import add_data, needs_process
@@ -62,7 +61,7 @@ def _part(model: Any, method: str) -> Part:
     if method != "auto":
         _set_method(model, method)
 
-    def columns(X: Any) -> Iterable[Array]:
+    def columns(X: Any) -> Iterable[np.ndarray]:
         scores = model.score_samples(X)
         return [-scores, (scores < model.offset_).astype(np.int64)]
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
 
-from histogp._core.data import Array
 from histogp._core.variance.methods import METHODS
 from histogp._load import load
 from histogp.cli.arguments import add_command as new_command
@@ -31,7 +30,7 @@ class Part(NamedTuple):
     """Some columns of the output: their names, and what computes them for rows X, (n,) each."""
 
     names: list[str]
-    columns: Callable[[Any], Iterable[Array]]
+    columns: Callable[[Any], Iterable[np.ndarray]]
 
 
 def add_command(commands: Any) -> None:
@@ -116,7 +115,7 @@ def _classes(model: Any, with_scores: bool) -> Part:
     classes = model.classes_[1:] if len(model.classes_) <= 2 else model.classes_
     with_scores = with_scores and len(classes) > 0
 
-    def columns(X: Any) -> Iterable[Array]:
+    def columns(X: Any) -> Iterable[np.ndarray]:
         scores = model.decision_function(X)
         return [model._labels(scores), *(np.atleast_2d(scores.T) if with_scores else [])]
 
@@ -124,7 +123,7 @@ def _classes(model: Any, with_scores: bool) -> Part:
 
 
 def _inliers(model: Any, with_scores: bool) -> Part:
-    def columns(X: Any) -> Iterable[Array]:
+    def columns(X: Any) -> Iterable[np.ndarray]:
         scores = model.score_samples(X)
         return [np.where(scores < model.offset_, -1, 1), *([scores] if with_scores else [])]
 

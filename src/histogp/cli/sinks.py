@@ -12,7 +12,6 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
-from histogp._core.data import Array
 from histogp.exceptions import DataError
 from histogp.io.atomic import replacing
 from histogp.sources.parquet import import_parquet
@@ -22,14 +21,14 @@ STDOUT = "-"
 # Rows of one row group in a Parquet file.
 GROUP_ROWS = 2**17
 
-Cells = Callable[[Array], Iterable[str]]
+Cells = Callable[[np.ndarray], Iterable[str]]
 Line = Callable[[tuple[str, ...]], str]
 
 
 class Sink(Protocol):
     """Takes rows."""
 
-    def write(self, columns: Mapping[str, Array]) -> None:
+    def write(self, columns: Mapping[str, np.ndarray]) -> None:
         """Add rows: one array a column, all of the same length."""
 
 
@@ -68,7 +67,7 @@ class _TextSink:
     def __init__(self, write: Callable[[str], Any], columns: Sequence[str], cells: Cells, line: Line, header: str):
         self._write, self._columns, self._cells, self._line, self._header = write, columns, cells, line, header
 
-    def write(self, columns: Mapping[str, Array]) -> None:
+    def write(self, columns: Mapping[str, np.ndarray]) -> None:
         self.finish()
         cells = [self._cells(np.asarray(columns[name])) for name in self._columns]
         self._write("".join(map(self._line, zip(*cells, strict=True))))
@@ -100,7 +99,7 @@ class _ParquetSink:
         if self._writer is not None:
             self._writer.close()
 
-    def write(self, columns: Mapping[str, Array]) -> None:
+    def write(self, columns: Mapping[str, np.ndarray]) -> None:
         import pyarrow as pa
 
         self._pending.append(pa.table({name: pa.array(columns[name]) for name in self._columns}))
@@ -150,7 +149,7 @@ def _csv_text(value: Any) -> str:
     return text
 
 
-def _json_cells(column: Array) -> Iterable[str]:
+def _json_cells(column: np.ndarray) -> Iterable[str]:
     cells = _cells(column, _json_text)
     if column.dtype.kind == "f" and not np.isfinite(column).all():  # JSON has no word for them
         return [cell if finite else "null" for cell, finite in zip(cells, np.isfinite(column).tolist(), strict=True)]
@@ -161,7 +160,7 @@ def _json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _cells(column: Array, encode: Callable[[Any], str]) -> Iterable[str]:
+def _cells(column: np.ndarray, encode: Callable[[Any], str]) -> Iterable[str]:
     """Text of all values; floats in the fewest digits that give the same number again."""
     if column.dtype.kind in "iu":
         return map(str, column.tolist())

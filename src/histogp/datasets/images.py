@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils import gen_batches
 
-from histogp._core.data import Array
-
 FASHION_MNIST_FOLDERS = (Path("/usr/share/datasets/fashion-mnist"), Path("/usr/local/share/datasets/fashion-mnist"))
 _DTYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 
-def read_idx(path: Any) -> Array:
+def read_idx(path: Any) -> np.ndarray:
     """The array in an IDX file, plain or gzipped."""
     path = Path(path)
     try:
@@ -34,7 +32,7 @@ def read_idx(path: Any) -> Array:
     return np.frombuffer(content, dtype, offset=header).reshape(shape).astype(dtype.newbyteorder("="))
 
 
-def load_idx_folder(folder: Any) -> tuple[Array, Array, Array, Array]:
+def load_idx_folder(folder: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Training and test images and labels, as ``(X_train, y_train, X_test, y_test)``, from a folder.
 
     The folder holds ``train-images-idx3-ubyte``, ``train-labels-idx1-ubyte`` and the same with ``t10k``,
@@ -44,7 +42,7 @@ def load_idx_folder(folder: Any) -> tuple[Array, Array, Array, Array]:
     return tuple(read_idx(_find(Path(folder), name)) for name in names)  # type: ignore[return-value]
 
 
-def load_fashion_mnist(folder: Any = None) -> tuple[Array, Array, Array, Array]:
+def load_fashion_mnist(folder: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Fashion-MNIST as ``(X_train, y_train, X_test, y_test)``; images (n, 28, 28) uint8.
 
     Without ``folder`` the files of the Debian package are used.
@@ -70,7 +68,7 @@ def _find(folder: Path, name: str) -> Path:
 _IMAGES_AT_ONCE = 2_000
 
 
-def orientation_histograms(images: Array, *, cell: int = 4, n_orientations: int = 9) -> Array:
+def orientation_histograms(images: np.ndarray, *, cell: int = 4, n_orientations: int = 9) -> np.ndarray:
     """HOG-like features: one orientation histogram a cell, the whole L1-normalised.
 
     Gradients of the square-rooted intensities vote with their length for the two nearest of
@@ -93,7 +91,7 @@ def orientation_histograms(images: Array, *, cell: int = 4, n_orientations: int 
     return np.concatenate([_histograms(images[batch], cell, n_orientations) for batch in batches])
 
 
-def _histograms(images: Array, cell: int, n_orientations: int) -> Array:
+def _histograms(images: np.ndarray, cell: int, n_orientations: int) -> np.ndarray:
     intensity = np.pad(np.sqrt(images.astype(np.float32) / 255), ((0, 0), (1, 1), (1, 1)))
     horizontal = intensity[:, 1:-1, 2:] - intensity[:, 1:-1, :-2]
     vertical = intensity[:, 2:, 1:-1] - intensity[:, :-2, 1:-1]
@@ -111,7 +109,7 @@ def _histograms(images: Array, cell: int, n_orientations: int) -> Array:
     return features / np.where(total > 0, total, 1)
 
 
-def _pool(votes: Array, cell: int) -> Array:
+def _pool(votes: np.ndarray, cell: int) -> np.ndarray:
     """Sum over cells along axis 1, plus half of the pixel on either side."""
     n, length, width = votes.shape
     cells = votes.reshape(n, length // cell, cell, width)

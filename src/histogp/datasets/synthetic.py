@@ -8,8 +8,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import gen_batches
 
-from histogp._core.data import Array
-
 _BAGS_AT_ONCE = 5_000
 
 
@@ -21,7 +19,7 @@ def make_bags_of_words(
     length: int = 130,
     class_share: float = 0.3,
     random_state: Any = None,
-) -> tuple[Any, Array]:
+) -> tuple[Any, np.ndarray]:
     """L1-normalised word histograms, drawn from one multinomial distribution a class.
 
     A class mixes a distribution common to all, with ``1 - class_share``, and one of its own. The
@@ -44,7 +42,9 @@ def make_bags_of_words(
     return sparse.vstack(blocks, format="csr"), y
 
 
-def make_checkerboard(n_per_sector: int, n_fields: int = 2, *, random_state: Any = None) -> tuple[Array, Array]:
+def make_checkerboard(
+    n_per_sector: int, n_fields: int = 2, *, random_state: Any = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Points on a board of ``n_fields`` times ``n_fields`` sectors of alternating classes.
 
     The features are the position, and a third one that makes rows sum to one (gp-hik-uncertainty-accv2012, section
@@ -62,7 +62,7 @@ def make_checkerboard(n_per_sector: int, n_fields: int = 2, *, random_state: Any
     return np.column_stack([positions, 1 - positions.sum(axis=1)]), corners.sum(axis=1) % 2
 
 
-def make_relevance_test(n_per_class: int, *, random_state: Any = None) -> tuple[Array, Array]:
+def make_relevance_test(n_per_class: int, *, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """Eight features of two classes, in the manner of the relevance test of gp-hik-eccv2012 (section 6.5).
 
     The first two features are beta-distributed with the parameters (3, 6) in the first class and (6, 3) in the second;
@@ -88,7 +88,7 @@ def make_planted_words(
     density: float = 0.12,
     noise: float = 0.5,
     random_state: Any = None,
-) -> tuple[Any, Array, Array]:
+) -> tuple[Any, np.ndarray, np.ndarray]:
     """L1-normalised sparse histograms whose class depends on a few words.
 
     Every relevant word speaks for one of the two classes, the more it occurs, up to a limit. ``noise`` is the standard

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from histogp._core.data import Array
 from histogp.plotting._axes import new_axes
 from histogp.plotting.uncertainty_display import COLOURS
 
@@ -103,7 +102,7 @@ class ActiveLearningDisplay:
         return self
 
 
-def band(values: Array, confidence: float) -> tuple[Array, Array]:
+def band(values: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
     """The mean over runs (n_runs, n), and half the width of its confidence interval; both (n,)."""
     mean = values.mean(axis=0)
     if len(values) < 2:

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from histogp._core.data import Array
-from histogp.kernels._names import as_kernel
 from histogp.plotting._axes import new_axes
 
 _METHODS = {
@@ -95,7 +93,8 @@ class LikelihoodDisplay:
         }
         scores = None
         if X is not None and y is not None:
-            scores = [estimator._refitted(*setting).score(X, y) for setting in settings]
+            posterior = estimator.posterior_
+            scores = [posterior.refit(*setting).score(X, y) for setting in settings]
         score_name = "test accuracy" if is_classifier(estimator) else "test R²"
         return cls(parameter, values, likelihoods, scores, score_name).plot(ax=ax)
 
@@ -122,13 +121,13 @@ class LikelihoodDisplay:
         return self
 
 
-def _values(estimator: Any, parameter: str, values: Any) -> Array:
+def _values(estimator: Any, parameter: str, values: Any) -> np.ndarray:
     if values is not None:
         values = np.asarray(values, float)
         if values.ndim != 1 or len(values) == 0 or not np.all(values > 0):
             raise ValueError(f"values must be a list of positive numbers; got {values!r}.")
         return values
-    present = estimator.noise_ if parameter == "noise" else as_kernel(estimator.kernel_).get_params()[parameter]
+    present = estimator.noise_ if parameter == "noise" else estimator.kernel_.get_params()[parameter]
     if np.ndim(present) or present is None:
         raise ValueError(f"{parameter} is not one number now; give the values to try.")
     return present * np.geomspace(0.1, 10, 15)
@@ -136,7 +135,7 @@ def _values(estimator: Any, parameter: str, values: Any) -> Array:
 
 def _setting(estimator: Any, parameter: str, value: float) -> tuple[Any, float]:
     """Kernel and noise."""
-    kernel = as_kernel(estimator.kernel_)
+    kernel = clone(estimator.kernel_)
     if parameter == "noise":
         return kernel, float(value)
     return kernel.set_params(**{parameter: float(value)}), estimator.noise_

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from histogp._core.data import Array
 from histogp.plotting._axes import new_axes
 
 _LABELLED = 30
@@ -54,7 +53,7 @@ class RelevanceDisplay:
 
     def plot(self, *, top: int | None = 20, ax: Any = None, **bars: Any) -> RelevanceDisplay:
         """Draw the bars; see `from_estimator`."""
-        order: Array = np.argsort(-self.relevance, kind="stable")[:top]
+        order: np.ndarray = np.argsort(-self.relevance, kind="stable")[:top]
         height = 1.2 + 0.24 * min(len(order), _LABELLED)
         self.ax_ = new_axes("RelevanceDisplay", ax, (6.4, height))
         self.figure_ = self.ax_.figure

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from histogp._core.data import Array
-from histogp._core.variance.methods import METHODS
-from histogp._estimator import warning_once
+from histogp.gp import VARIANCE_METHODS, warning_once
 from histogp.plotting._axes import new_axes
 from histogp.plotting.uncertainty_display import COLOURS, variances
 
@@ -46,7 +44,7 @@ class TightnessDisplay:
         estimator: Any,
         X: Any,
         *,
-        methods: str | Sequence[str] = METHODS,
+        methods: str | Sequence[str] = VARIANCE_METHODS,
         normalize: bool = False,
         n_eigenvectors: Any = 8,
         ax: Any = None,
@@ -70,7 +68,6 @@ class TightnessDisplay:
         ax : matplotlib Axes or None, default=None
         """
         check_is_fitted(estimator)
-        estimator._posterior_with_training()
         found = variances(estimator, X, methods, n_eigenvectors, include_noise=False)
         precise = found.get("precise")
         if precise is None:
@@ -97,6 +94,6 @@ class TightnessDisplay:
         return self
 
 
-def _to_unit_interval(variance: Array) -> Array:
+def _to_unit_interval(variance: np.ndarray) -> np.ndarray:
     width = np.ptp(variance)
     return (variance - variance.min()) / (width if width > 0 else 1.0)

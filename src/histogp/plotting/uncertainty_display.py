@@ -9,11 +9,11 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import is_classifier, is_regressor
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from histogp._core.data import Array
-from histogp._estimator import validate_features, warning_once
+from histogp.gp import warning_once
 from histogp.plotting._axes import new_axes
 
 # One a method; blue is the mean.
@@ -126,18 +126,20 @@ class UncertaintyDisplay:
         if not (is_classifier(estimator) or is_regressor(estimator)):
             raise ValueError(f"UncertaintyDisplay needs a classifier or a regressor; got {estimator!r}.")
         _check_index("feature", feature, estimator.n_features_in_)
-        training, labels, _ = estimator._training_examples()
+        training, labels, _ = estimator.posterior_.training_data()
         points = training[:, [feature]].toarray().ravel()
+        rows: Any
         if X is None:
             rows = _line(training, feature, points.max(), reference, grid_resolution)
         else:
-            rows = validate_features(estimator, X, reset=False)
+            # What is not finite or negative the estimator refuses, by the name of its column.
+            options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+            rows = validate_data(estimator, X, reset=False, ensure_all_finite=False, **options)
         values = rows[:, [feature]]
-        values = np.ravel(values if isinstance(values, np.ndarray) else values.toarray())
+        values = np.ravel(values.toarray() if sparse.issparse(values) else values)
         order = np.argsort(values, kind="stable")
         rows = rows[order]
-        plain = copy.copy(estimator)
-        vars(plain).pop("feature_names_in_", None)  # the rows have none
+        plain = _without_names(estimator)
         if is_classifier(estimator):
             mean, targets, target_name = _of_class(plain, rows, labels, class_)
         else:
@@ -181,7 +183,7 @@ class UncertaintyDisplay:
 
 def variances(
     estimator: Any, X: Any, methods: str | Sequence[str], n_eigenvectors: Any, include_noise: bool, output: int = 0
-) -> dict[str, Array]:
+) -> dict[str, np.ndarray]:
     """The variances (n,) of one output by the name of their method; "fine" once for each number of eigenvectors."""
     numbers = np.atleast_1d(n_eigenvectors).tolist()
     found = {}
@@ -195,7 +197,7 @@ def variances(
     return found
 
 
-def _line(training: Any, feature: int, largest: float, reference: Any, grid_resolution: int) -> Array:
+def _line(training: Any, feature: int, largest: float, reference: Any, grid_resolution: int) -> np.ndarray:
     """Rows that differ in one feature, (grid_resolution, n_features)."""
     if not isinstance(grid_resolution, Integral) or grid_resolution < 2:
         raise ValueError(f"grid_resolution must be a whole number above 1; got {grid_resolution!r}.")
@@ -207,7 +209,7 @@ def _line(training: Any, feature: int, largest: float, reference: Any, grid_reso
     return rows
 
 
-def _of_class(classifier: Any, rows: Any, labels: Array, class_: int | None) -> tuple[Array, Array, str]:
+def _of_class(classifier: Any, rows: Any, labels: np.ndarray, class_: int | None) -> tuple[np.ndarray, np.ndarray, str]:
     """Mean, targets of the training examples and what they are."""
     classes = classifier.classes_
     two = len(classes) == 2
@@ -218,11 +220,19 @@ def _of_class(classifier: Any, rows: Any, labels: Array, class_: int | None) -> 
     return mean, np.where(labels == classes[number], 1.0, -1.0), f"score of class {classes[number]}"
 
 
-def _of_output(regressor: Any, rows: Any, labels: Array, output: int) -> tuple[Array, Array, str]:
+def _of_output(regressor: Any, rows: Any, labels: np.ndarray, output: int) -> tuple[np.ndarray, np.ndarray, str]:
     targets = labels.reshape(len(labels), -1)
     _check_index("output", output, targets.shape[1])
     mean = regressor.predict(rows).reshape(rows.shape[0], -1)
     return mean[:, output], targets[:, output], "target" if labels.ndim == 1 else f"output {output}"
+
+
+def _without_names(estimator: Any) -> Any:
+    """A copy that takes arrays, which have no names of features, without a warning."""
+    plain = copy.copy(estimator)
+    if hasattr(plain, "feature_names_in_"):
+        del plain.feature_names_in_
+    return plain
 
 
 def _check_index(name: str, value: int, size: int) -> None:

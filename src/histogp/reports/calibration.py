@@ -10,8 +10,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
-from histogp._core.data import Array
-from histogp._core.predict_only import PredictOnly
 from histogp.reports import charts, pictures
 from histogp.reports.charts import Series
 from histogp.reports.evaluation import Evaluation
@@ -37,11 +35,11 @@ class Reliability:
     error : the expected calibration error, the mean distance between the last two over all rows
     """
 
-    low: Array
-    high: Array
-    n_rows: Array
-    probability: Array
-    right: Array
+    low: np.ndarray
+    high: np.ndarray
+    n_rows: np.ndarray
+    probability: np.ndarray
+    right: np.ndarray
 
     @property
     def error(self) -> float:
@@ -68,7 +66,7 @@ def classifier_sections(
 def regressor_sections(model: Any, evaluation: Evaluation, X: Any) -> list[Section]:
     """How many targets are as near to the prediction as the variance says."""
     index = some_rows(evaluation.n_rows)
-    variance = _if_possible(model, lambda: model.predict_variance(X[index], model._quick_method()))
+    variance = _if_possible(model, lambda: model.predict_variance(X[index], model.posterior_.quick_method))
     if variance is None:
         return []
     errors = np.abs(evaluation.predictions - evaluation.labels)[index]
@@ -84,7 +82,7 @@ def regressor_sections(model: Any, evaluation: Evaluation, X: Any) -> list[Secti
     return [Section("How sure it is", text, charts.data_table(header, rows))]
 
 
-def reliability(probability: Array, right: Array) -> Reliability:
+def reliability(probability: np.ndarray, right: np.ndarray) -> Reliability:
     """Of rows with these probabilities (n,) of their most probable class, right or not (n,)."""
     bins = np.minimum((probability * BINS).astype(int), BINS - 1)
     counts, probabilities, hits = (
@@ -95,7 +93,7 @@ def reliability(probability: Array, right: Array) -> Reliability:
     return Reliability(used / BINS, (used + 1) / BINS, counts, probabilities[used] / counts, hits[used] / counts)
 
 
-def coverage(errors: Array, deviations: Array) -> dict[int, float]:
+def coverage(errors: np.ndarray, deviations: np.ndarray) -> dict[int, float]:
     """The part of the errors within 1 and 2 standard deviations."""
     return {k: float(np.mean(errors <= k * deviations)) for k in WITHIN}
 
@@ -111,19 +109,19 @@ def shuffled(X: Any, seed: int = 0) -> Any:
     return rows
 
 
-def some_rows(n: int) -> Array:
+def some_rows(n: int) -> np.ndarray:
     """Numbers of rows, spread evenly, because files are often sorted."""
     return np.unique(np.linspace(0, n - 1, MOST_ROWS).astype(int))
 
 
-def _if_possible(model: Any, compute: Callable[[], Array]) -> Array | None:
+def _if_possible(model: Any, compute: Callable[[], np.ndarray]) -> np.ndarray | None:
     """None where the training examples would be needed, but were not saved."""
     try:
         return compute()
     except ValueError:
-        if isinstance(model._posterior, PredictOnly):
-            return None
-        raise
+        if model.posterior_.includes_training:
+            raise
+        return None
 
 
 def _reliability(found: Reliability) -> Section:
@@ -153,7 +151,7 @@ def _reliability(found: Reliability) -> Section:
     return Section("What its probabilities are worth", text, chart + table)
 
 
-def _novelty(known: Array, unknown: Array, gallery: str) -> Section:
+def _novelty(known: np.ndarray, unknown: np.ndarray, gallery: str) -> Section:
     told_apart = roc_auc_score(np.repeat([0, 1], [len(known), len(unknown)]), np.concatenate([known, unknown]))
     text = (
         "Novelty is how little the training examples tell about a row: 0 all of it, 1 nothing. For comparison the bins "
@@ -169,7 +167,7 @@ def _novelty(known: Array, unknown: Array, gallery: str) -> Section:
     return Section("What it has not seen before", text, chart + gallery)
 
 
-def _outline(name: str, values: Array, edges: Array) -> Series:
+def _outline(name: str, values: np.ndarray, edges: np.ndarray) -> Series:
     """A histogram as a line, without the empty bins at its ends but for one."""
     shares = np.histogram(values, edges)[0] / len(values)
     used = np.flatnonzero(shares)
@@ -178,7 +176,7 @@ def _outline(name: str, values: Array, edges: Array) -> Series:
 
 
 def _most_novel(
-    evaluation: Evaluation, X: Any, index: Array, novelty: Array, image_shape: tuple[int, int] | None
+    evaluation: Evaluation, X: Any, index: np.ndarray, novelty: np.ndarray, image_shape: tuple[int, int] | None
 ) -> str:
     if image_shape is None:
         return ""

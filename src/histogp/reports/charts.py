@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from histogp._core.data import Array
-
 N_COLOURS = 6  # further lines begin again with the first
 MOST_CLASSES = 30  # a larger confusion table is cut to the worst classes
 WORST_CLASSES = 20
@@ -132,7 +130,7 @@ class Axis:
     log: bool
 
     @classmethod
-    def around(cls, values: Array, *, log: bool = False, limits: tuple[float, float] | None = None) -> Axis:
+    def around(cls, values: np.ndarray, *, log: bool = False, limits: tuple[float, float] | None = None) -> Axis:
         """An axis with round ticks that spans the values, or exactly the limits."""
         low, high = limits or (float(values.min()), float(values.max()))
         low, high = _widened(low, high, log)
@@ -142,7 +140,7 @@ class Axis:
         shown = [(t, text) for t, text in zip(ticks, labels, strict=True) if low <= t <= high]
         return cls(low, high, [t for t, _ in shown], [text for _, text in shown], log)
 
-    def fraction(self, values: Any) -> Array:
+    def fraction(self, values: Any) -> np.ndarray:
         """Where values lie between the ends of the axis, 0 to 1."""
         low, high, at = (np.log10(v) if self.log else np.asarray(v, float) for v in (self.low, self.high, values))
         return (at - low) / (high - low)
@@ -213,7 +211,7 @@ class _Frame:
     def left(self) -> int:
         return 14 + _CHARACTER * max(map(len, self.y.labels), default=0)
 
-    def place(self, x: Any, y: Any) -> Array:
+    def place(self, x: Any, y: Any) -> np.ndarray:
         """Canvas positions, (n, 2)."""
         across = self.left + self.x.fraction(x) * (self.width - self.left - _RIGHT)
         down = self.height - _BOTTOM - self.y.fraction(y) * (self.height - _BOTTOM - _TOP)
@@ -249,7 +247,7 @@ def _figure(title: str, *parts: str, kind: str = "") -> str:
     return f'<figure class="chart {kind}"><figcaption>{escape(title)}</figcaption>{"".join(parts)}</figure>'
 
 
-def _drawable(x: Any, y: Any, log_x: bool = False, log_y: bool = False) -> tuple[Array, Array]:
+def _drawable(x: Any, y: Any, log_x: bool = False, log_y: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """The pairs of which both numbers have a place on their axis."""
     x, y = np.asarray(x, float).ravel(), np.asarray(y, float).ravel()
     keep = (abs(x) < HUGE) & (abs(y) < HUGE)
@@ -257,7 +255,7 @@ def _drawable(x: Any, y: Any, log_x: bool = False, log_y: bool = False) -> tuple
     return x[keep], y[keep]
 
 
-def _line(frame: _Frame, series: Series, x: Array, y: Array, colour: int) -> str:
+def _line(frame: _Frame, series: Series, x: np.ndarray, y: np.ndarray, colour: int) -> str:
     places = frame.place(x, y)
     path = "L".join(f"{px:.1f},{py:.1f}" for px, py in places)
     texts = (escape(f"{series.name}: {a:.10g}, {b:.10g}") for a, b in zip(x, y, strict=True))
@@ -278,7 +276,7 @@ def _line_class(series: Series, colour: int) -> str:
     return f"line colour-{colour}{' dashed' if series.dashed else ''}"
 
 
-def _confusion_row(counts: Array, truth: int, shown: Sequence[int], labels: Sequence[str]) -> str:
+def _confusion_row(counts: np.ndarray, truth: int, shown: Sequence[int], labels: Sequence[str]) -> str:
     total = counts.sum()
     cells = []
     for k in shown:

@@ -11,9 +11,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.metrics import log_loss
 
-from histogp._core.data import Array
-from histogp.gp.classifier import HistogramGPClassifier
-from histogp.gp.regressor import HistogramGPRegressor
+from histogp.gp import HistogramGPClassifier, HistogramGPRegressor
 from histogp.reports import charts
 from histogp.reports.curves import MOST_ROWS
 from histogp.reports.evaluation import best_microseconds, evaluate
@@ -37,15 +35,15 @@ class Compared:
     likelihood: float = np.nan
     seconds: float = np.nan
     microseconds: float = np.nan
-    hits: Array | None = None
+    hits: np.ndarray | None = None
     failure: str | None = None
 
 
 def compare(
     X: Any,
-    y: Array,
+    y: np.ndarray,
     X_test: Any,
-    y_test: Array,
+    y_test: np.ndarray,
     *,
     task: str = "classification",
     kernels: Sequence[str] = KERNELS,
@@ -68,7 +66,7 @@ def compare(
     return found
 
 
-def _measured(kernel: str, model: Any, X: Any, y: Array, X_test: Any, y_test: Array) -> Compared:
+def _measured(kernel: str, model: Any, X: Any, y: np.ndarray, X_test: Any, y_test: np.ndarray) -> Compared:
     start = perf_counter()
     model.fit(X, y)
     seconds = perf_counter() - start

@@ -8,11 +8,9 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 
-from histogp._core.data import Array
-from histogp._core.probability import codes_of
-from histogp.reports.evaluation import best_microseconds
+from histogp.reports.evaluation import best_classes, best_microseconds
 
 BINS = (10, 25, 50, 100, 200, 400)
 # Rows whose predictions are timed and compared; enough to be steady, few enough to be quick.
@@ -51,14 +49,14 @@ def sizes_up_to(n: int, at_least: int = 2, points: int = 6) -> list[int]:
     return sorted({max(n >> k, min(at_least, n)) for k in range(points)})
 
 
-def learning_curve(model: Any, X_test: Any, y_test: Array, sizes: Sequence[int] | None = None) -> Iterator[Point]:
+def learning_curve(model: Any, X_test: Any, y_test: np.ndarray, sizes: Sequence[int] | None = None) -> Iterator[Point]:
     """Fit again on random parts of the training examples, smaller ones inside larger ones."""
-    X, y, weights = model._training_examples()
+    X, y, weights = model.posterior_.training_data()
     sizes = sizes or sizes_up_to(X.shape[0])
     rng = np.random.default_rng(0)
     found = {"kernel": model.kernel_, "noise": model.noise_, "optimize": None}
     fresh = clone(model).set_params(prediction="exact", verbose=0, **found)
-    if hasattr(model, "classes_") and model.class_weight != "balanced-ovr":
+    if is_classifier(model) and model.class_weight != "balanced-ovr":
         fresh.set_params(class_weight=None)  # it is in the weights already
     few = X_test[:MOST_ROWS]
     orders = [rng.permutation(X.shape[0]) for _ in range(REPEATS)]
@@ -66,7 +64,7 @@ def learning_curve(model: Any, X_test: Any, y_test: Array, sizes: Sequence[int] 
         scores = []
         for order in orders if n < min(SMALL, X.shape[0]) else orders[:1]:
             part = order[:n]
-            if hasattr(model, "classes_") and len(np.unique(y[part])) < 2:
+            if is_classifier(model) and len(np.unique(y[part])) < 2:
                 continue
             start = perf_counter()
             fresh.set_params(prediction="exact").fit(X[part], y[part], sample_weight=weights[part])
@@ -75,7 +73,7 @@ def learning_curve(model: Any, X_test: Any, y_test: Array, sizes: Sequence[int] 
         if scores:
             exact = best_microseconds(fresh.set_params(prediction="exact").predict, few)
             quantized = np.nan
-            if not model.kernel_._has_features:
+            if model.posterior_.offers("tables"):
                 quantized = best_microseconds(fresh.set_params(prediction="quantized").predict, few)
             yield Point(n, float(np.mean(scores)), seconds, exact, quantized)
 
@@ -84,12 +82,12 @@ def quantization_curve(model: Any, X: Any, bins: Sequence[int] = BINS) -> Iterat
     """Compare on some thousand rows at most, with the model's own tables; its parameters are as before afterwards."""
     few = X[:MOST_ROWS]
     before = {name: getattr(model, name) for name in ("prediction", "n_bins", "interpolation")}
-    scores: Callable[[Any], Array] = getattr(model, "decision_function", model.predict)
+    scores: Callable[[Any], np.ndarray] = model.decision_function if is_classifier(model) else model.predict
 
-    def agreement(some: Array, others: Array) -> float:
-        if not hasattr(model, "classes_"):
+    def agreement(some: np.ndarray, others: np.ndarray) -> float:
+        if not is_classifier(model):
             return np.nan
-        return float(np.mean(codes_of(some) == codes_of(others)))
+        return float(np.mean(best_classes(model, some) == best_classes(model, others)))
 
     try:
         model.set_params(prediction="exact")

@@ -17,8 +17,6 @@ from sklearn.metrics import (
     root_mean_squared_error,
 )
 
-from histogp._core.data import Array
-
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
@@ -27,9 +25,9 @@ class Evaluation:
     margins : (n,) for a classifier, the gap between the two best scores: how sure it is; else None.
     """
 
-    labels: Array
-    predictions: Array
-    margins: Array | None
+    labels: np.ndarray
+    predictions: np.ndarray
+    margins: np.ndarray | None
     scores: dict[str, float]
     microseconds: float
 
@@ -62,7 +60,7 @@ def evaluate(model: Any, X: Any, y: Any, top_k: int | None = None) -> Evaluation
     else:
         best_two = np.partition(decision, -2, axis=1)[:, -2:]
         margins = best_two[:, 1] - best_two[:, 0]
-    predictions = model._labels(decision)
+    predictions = best_classes(model, decision)
     scores = {"accuracy": accuracy_score(y, predictions)}
     if np.isin(model.classes_, y).all() and np.isin(y, model.classes_).all():
         scores["balanced accuracy"] = balanced_accuracy_score(y, predictions)
@@ -72,7 +70,14 @@ def evaluate(model: Any, X: Any, y: Any, top_k: int | None = None) -> Evaluation
     return Evaluation(y, predictions, margins, scores, microseconds)
 
 
-def _per_class(decision: Array) -> Array:
+def best_classes(model: Any, scores: np.ndarray) -> np.ndarray:
+    """Labels for scores of `decision_function`: those of `predict`, which would compute the scores again."""
+    if len(model.classes_) == 1:
+        return np.repeat(model.classes_, len(scores))
+    return model.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+
+def _per_class(decision: np.ndarray) -> np.ndarray:
     """Scores of all classes, also of two."""
     return decision if decision.ndim == 2 else np.column_stack([-decision, decision])
 

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from histogp._core.data import Array
-
 SIDE = 168  # of a histogram, in pixels: that of a 28 x 28 image in the usual scale
 MOST_BARS = 128
 MOST_PICTURES = 12
@@ -65,7 +63,7 @@ def gallery(cards: Sequence[str]) -> str:
 
 
 def of_rows(
-    X: Any, index: Array, captions: Sequence[tuple[str, str, bool]], image_shape: tuple[int, int] | None
+    X: Any, index: np.ndarray, captions: Sequence[tuple[str, str, bool]], image_shape: tuple[int, int] | None
 ) -> str:
     """The rows ``index`` of X, each with a title, a detail and whether it is wrong; images or histograms."""
     rows = X[index].toarray() if sparse.issparse(X) else np.asarray(X)[index]
@@ -77,7 +75,7 @@ def of_rows(
     return gallery(cards)
 
 
-def _png(grey: Array) -> bytes:
+def _png(grey: np.ndarray) -> bytes:
     """A PNG file of 8-bit grey levels."""
     height, width = grey.shape
     lines = np.pad(grey, ((0, 0), (1, 0)))  # each line begins with its filter, 0 for none

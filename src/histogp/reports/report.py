@@ -9,8 +9,6 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.metrics import confusion_matrix
 
-from histogp._core.data import Array
-from histogp._core.predict_only import PredictOnly
 from histogp.reports import charts, pictures
 from histogp.reports.calibration import classifier_sections, regressor_sections
 from histogp.reports.charts import Series
@@ -25,7 +23,7 @@ SPELLED = {"exact": "exact", "quantized": "quantised"}
 def report(
     model: Any,
     X: Any,
-    y: Array,
+    y: np.ndarray,
     *,
     title: str,
     image_shape: tuple[int, int] | None = None,
@@ -58,7 +56,7 @@ def report(
         sections += classifier_sections(model, evaluation, X, image_shape)
     else:
         sections += regressor_sections(model, evaluation, X)
-    if isinstance(model._posterior, PredictOnly):
+    if not model.posterior_.includes_training:
         text = "The model was saved without its training examples, so that it cannot learn again from fewer of them."
         sections.append(Section("What more data would bring", text, ""))
     else:
@@ -67,7 +65,7 @@ def report(
             points.append(point)
             say(f"learning curve: {point.n:,} examples")
         sections.append(_learning(model, points))
-        if not model.kernel_._has_features:
+        if model.posterior_.offers("tables"):
             for quantization in quantization_curve(model, X):
                 bins.append(quantization)
                 say(f"quantised prediction: {quantization.n_bins} bins")
@@ -97,7 +95,7 @@ def _summary(model: Any, evaluation: Evaluation, bins: Sequence[Quantization]) -
     others = [[key, f"{value:.4f}"] for key, value in evaluation.scores.items()]
     facts = [["kernel", " ".join(repr(model.kernel_._shown()).split())], ["noise", f"{model.noise_:g}"]]
     text = "A Gaussian process that is solved, not approximated, in memory linear in the data."
-    if model.kernel_._has_features:
+    if model.posterior_.offers("features"):
         text = "A Gaussian process on features whose products approximate the kernel, solved exactly in their space."
     body = charts.key_figures(figures) + charts.data_table(["", ""], others + facts)
     return Section("At a glance", text, body)

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from histogp._core.data import Array
 from histogp.exceptions import DataError
 from histogp.sources.source import Chunk, Source, first_failing, text_lines
 from histogp.sources.wanted import Wanted
@@ -143,5 +142,5 @@ def _is_number(cell: str) -> bool:
 _parsed: Any = partial(np.loadtxt, delimiter=",", quotechar='"', comments=None)
 
 
-def _numbers(texts: list[str], columns: list[int]) -> Array:
+def _numbers(texts: list[str], columns: list[int]) -> np.ndarray:
     return _parsed(texts, usecols=columns, ndmin=2)

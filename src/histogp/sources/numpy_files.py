@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from histogp._core.data import Array
 from histogp.exceptions import DataError
 from histogp.sources.source import Chunk, Source, float_type, no_rows
 from histogp.sources.wanted import Wanted, listed
@@ -65,7 +64,7 @@ class NpzSource(Source):
         return next(self.chunks(self.n_rows))
 
 
-def load_npy(path: Path) -> Array:
+def load_npy(path: Path) -> np.ndarray:
     """The array of an npy file, mapped into memory."""
     try:
         return np.lib.format.open_memmap(path, "r")
@@ -74,7 +73,7 @@ def load_npy(path: Path) -> Array:
 
 
 @contextmanager
-def opened_npz(path: Path) -> Iterator[Mapping[str, Array]]:
+def opened_npz(path: Path) -> Iterator[Mapping[str, np.ndarray]]:
     """The arrays of an npz file, each loaded when it is asked for."""
     if not zipfile.is_zipfile(path):
         raise DataError(f"{path} is not an npz file.")
@@ -87,7 +86,7 @@ def opened_npz(path: Path) -> Iterator[Mapping[str, Array]]:
         raise _unreadable(path, "npz", error) from None
 
 
-def one_column(path: Path, array: Array) -> Array:
+def one_column(path: Path, array: np.ndarray) -> np.ndarray:
     """A vector, also if it comes as a matrix with one column."""
     if array.ndim == 1 or (array.ndim == 2 and array.shape[1] == 1):
         return np.array(array).reshape(-1)
@@ -100,7 +99,7 @@ def _unreadable(path: Path, kind: str, error: Exception) -> DataError:
     return DataError(f"{path} is not a readable {kind} file: {str(error).rstrip('.')}.")
 
 
-def _matrix(path: Path, array: Array) -> Array:
+def _matrix(path: Path, array: np.ndarray) -> np.ndarray:
     if array.ndim != 2:
         raise DataError(f"{path}: a matrix with one row a sample is needed, but the shape is {array.shape}.")
     if array.dtype.kind not in "fiub":
@@ -108,7 +107,7 @@ def _matrix(path: Path, array: Array) -> Array:
     return array
 
 
-def _npz_matrix(path: Path, arrays: Mapping[str, Array], label: str | None) -> Any:
+def _npz_matrix(path: Path, arrays: Mapping[str, np.ndarray], label: str | None) -> Any:
     if {"format", "shape", "data"} <= set(arrays):
         matrix = sparse.load_npz(path)
         try:
@@ -126,7 +125,7 @@ def _npz_matrix(path: Path, arrays: Mapping[str, Array], label: str | None) -> A
     return _matrix(path, arrays[matrices[0]])
 
 
-def _labels(path: Path, arrays: Mapping[str, Array], label: str | None) -> Array | None:
+def _labels(path: Path, arrays: Mapping[str, np.ndarray], label: str | None) -> np.ndarray | None:
     if label is None and "y" not in arrays:
         return None
     key = "y" if label is None else label

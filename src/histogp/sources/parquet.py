@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from histogp._core.data import Array
 from histogp.exceptions import DataError
 from histogp.sources.source import Chunk, Source, float_type
 from histogp.sources.wanted import Wanted
@@ -25,7 +24,7 @@ STACKED_ROWS = 8192
 # pandas writes its index under such names; it is no feature.
 PANDAS_INDEX = "__index_level_"
 # Gives the rows from the first number to before the last, column by column.
-Rows = Callable[[int, int], list[Array]]
+Rows = Callable[[int, int], list[np.ndarray]]
 
 
 def parquet_source(path: Path, wanted: Wanted) -> Source:
@@ -109,10 +108,10 @@ class ParquetSource(Source):
                     row += batch.num_rows
             yield scratch.rows
 
-    def _numbers(self, table: Any, name: str, first: int) -> Array:
+    def _numbers(self, table: Any, name: str, first: int) -> np.ndarray:
         return numbers(self.path, name, table.column(name), self._dtype, (first, first + table.num_rows))
 
-    def _stacked(self, rows: Rows, start: int, stop: int) -> Array:
+    def _stacked(self, rows: Rows, start: int, stop: int) -> np.ndarray:
         X = np.empty((stop - start, len(self._features)), self._dtype)
         for first in range(start, stop, STACKED_ROWS):
             last = min(first + STACKED_ROWS, stop)
@@ -126,7 +125,7 @@ class _Scratch:
     def __init__(self, file: Any, n_columns: int, n_rows: int, dtype: Any):
         self._file, self._shape, self._dtype = file, (n_columns, n_rows), dtype
 
-    def put(self, column: int, row: int, values: Array) -> None:
+    def put(self, column: int, row: int, values: np.ndarray) -> None:
         try:
             self._seek(column, row)
             self._file.write(values.data)
@@ -137,7 +136,7 @@ class _Scratch:
                 "set TMPDIR to another folder, or write the file with smaller row groups."
             ) from None
 
-    def rows(self, start: int, stop: int) -> list[Array]:
+    def rows(self, start: int, stop: int) -> list[np.ndarray]:
         block = np.empty((self._shape[0], stop - start), self._dtype)
         for column, values in enumerate(block):
             self._seek(column, start)
@@ -202,7 +201,7 @@ def number_type(path: Path, field: Any) -> Any:
     return field.type.to_pandas_dtype()
 
 
-def numbers(path: Path, name: str, column: Any, dtype: Any, rows: tuple[int, int]) -> Array:
+def numbers(path: Path, name: str, column: Any, dtype: Any, rows: tuple[int, int]) -> np.ndarray:
     """The values of an Arrow column, of the rows first to last, counted from 0; a view if the type is the same."""
     import pyarrow as pa
 
@@ -214,7 +213,7 @@ def numbers(path: Path, name: str, column: Any, dtype: Any, rows: tuple[int, int
     return column.cast(pa.from_numpy_dtype(dtype), safe=False).to_numpy()
 
 
-def plain_labels(column: Any) -> Array:
+def plain_labels(column: Any) -> np.ndarray:
     """Labels of an Arrow column; text comes as objects, and so do missing values, or as NaN."""
     import pyarrow as pa
 
@@ -247,7 +246,7 @@ class ParquetListSource(Source):
             yield Chunk(X, None if self._label is None else plain_labels(batch.column(self._label)))
             row += batch.num_rows
 
-    def _matrix(self, lists: Any, first: int) -> Array:
+    def _matrix(self, lists: Any, first: int) -> np.ndarray:
         import pyarrow.compute as pc
 
         lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)

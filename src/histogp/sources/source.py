@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from histogp._core.data import Array
 from histogp.exceptions import DataError
 
 # Rows read at a time when everything is wanted.
@@ -26,7 +25,7 @@ class Chunk:
     """Some rows: X (n, D) a C-contiguous float32 or float64 array, or CSR; labels (n,) as in the file."""
 
     X: Any
-    labels: Array | None
+    labels: np.ndarray | None
 
 
 class Source(ABC):
@@ -63,7 +62,7 @@ class Source(ABC):
         return Chunk(X, joined(labels))
 
 
-def joined(labels: Sequence[Array | None]) -> Array | None:
+def joined(labels: Sequence[np.ndarray | None]) -> np.ndarray | None:
     """The labels of consecutive chunks."""
     found = [some for some in labels if some is not None]
     return np.concatenate(found) if found else None

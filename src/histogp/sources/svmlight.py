@@ -8,10 +8,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from histogp._core.data import Array
 from histogp.exceptions import DataError
 from histogp.sources.source import READ_ROWS, Chunk, Source, first_failing, joined, no_rows
 from histogp.sources.wanted import Wanted
@@ -48,7 +48,7 @@ class SvmlightSource(Source):
         X = sparse.vstack([_with_width(chunk.X, width) for chunk in parts], format="csr")
         return Chunk(X, joined([chunk.labels for chunk in parts]))
 
-    def _parse(self, start: int, lines: list[bytes]) -> tuple[Any, Array]:
+    def _parse(self, start: int, lines: list[bytes]) -> tuple[Any, np.ndarray]:
         try:
             return _loaded(lines)
         except ValueError:
@@ -70,7 +70,7 @@ class SvmlightSource(Source):
         return _with_width(X, self.n_features)
 
 
-def _loaded(lines: list[bytes]) -> tuple[Any, Array]:
+def _loaded(lines: list[bytes]) -> tuple[Any, np.ndarray]:
     try:
         return load_svmlight_file(io.BytesIO(b"".join(lines)), zero_based=True)
     except OverflowError as error:  # an index too large for any matrix
