@@ -1,6 +1,6 @@
 """Gaussian processes on histogram-like data: exact, fast, scikit-learn compatible."""
 
-from histogp._load import load
+from histogp._load import describe, load
 from histogp.exceptions import DataError, ModelFileError, NotConvergedWarning, PrecisionWarning, VarianceWarning
 from histogp.gp.classifier import HistogramGPClassifier
 from histogp.gp.one_class import HistogramGPOneClass
@@ -17,6 +17,7 @@ __all__ = [
     "Optimizer",
     "PrecisionWarning",
     "VarianceWarning",
+    "describe",
     "load",
 ]
 __version__ = "0.1.0.dev0"

@@ -1,4 +1,4 @@
-"""From a model file to an estimator."""
+"""From a model file to an estimator, and what a file says about itself."""
 
 from __future__ import annotations
 
@@ -58,3 +58,48 @@ def load(path: Any) -> Any:
         return restore(document, arrays, CLASSES)
     except ModelFileError as error:
         raise ModelFileError(f"{str(path)!r} is not an intact histogp model: {error}") from None
+
+
+def describe(path: Any) -> dict[str, Any]:
+    """What a model file says about itself, without making the estimator.
+
+    Its contents are compared with its checksum, and not looked at further; `load` does that.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    facts : dict
+        - "class": the name of the estimator's class
+        - "format", "version": of the file, and of the histogp that wrote it
+        - "includes_training": whether the training samples are in it
+        - "notes": texts that were given to `save`
+        - "sha256": the checksum
+
+    Raises
+    ------
+    ModelFileError
+        If the file is no intact model. It is a ValueError.
+
+    Examples
+    --------
+    >>> import histogp, os, tempfile
+    >>> clf = histogp.HistogramGPClassifier().fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.histogp")
+    ...     clf.save(path)
+    ...     histogp.describe(path)["class"]
+    'HistogramGPClassifier'
+    """
+    document, _ = container.read(path)
+    notes = document.get("progress", [])
+    if not isinstance(notes, list) or not {"class", "format", "version"} <= document.keys():
+        raise ModelFileError(f"{str(path)!r} is not an intact histogp model: its description is damaged.")
+    return {
+        **{name: document[name] for name in ("class", "format", "version")},
+        "includes_training": document.get("includes_training") is True,
+        "notes": notes,
+        "sha256": document["sha256"],
+    }

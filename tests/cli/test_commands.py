@@ -236,7 +236,7 @@ def test_demo_writes_one_page(run, tmp_path, monkeypatch):
         ("fit train.csv --ignore colour -o m", "--label"),
         ("fit train.csv --label colour --labels test.csv -o m", "exclude each other"),
         ("fit train.csv --label colour --noise -1 -o m", "noise"),
-        ("fit train.csv --label colour --eta 2 -o m", "--eta needs"),
+        ("fit train.csv --label colour --eta 2 -o m", "--eta is for --kernel hik-poly or hik-exp"),
         ("fit train.csv --label colour --predict-only -o m", "--predict-only needs"),
         ("fit train.csv --label colour --task regression -o m", "finite numbers are needed"),
         ("fit train.csv --label f1 --ignore colour -o m", "--task regression"),

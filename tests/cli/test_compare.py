@@ -136,7 +136,7 @@ def test_streams_with_exp_chi2_and_blocks(run):
         (["--kernel", "chi2", "--beta", "1"], "--beta is for --kernel exp-chi2"),
         (["--kernel", "chi2", "--components", "5"], "--components is for --kernel exp-chi2"),
         (["--kernel", "hik", "--terms", "5"], "--terms is for --kernel chi2 or exp-chi2"),
-        (["--kernel", "exp-chi2", "--ard", "--optimize", "gradient"], "no weights of features"),
+        (["--kernel", "exp-chi2", "--ard", "--optimize", "gradient"], "weights must be a finite number"),
         (["--kernel", "chi2", "--block", "0:2"], "--block is for --stream"),
         (["--kernel", "chi2", "--stream", "--block", "2"], "not two numbers"),
         (["--kernel", "chi2", "--stream", "--block-weights", "evidence"], "--block-weights is for --block"),

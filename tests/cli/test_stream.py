@@ -302,7 +302,7 @@ def test_resume_without_a_checkpoint_begins_at_the_beginning(run):
         ("--alpha much", "neither a number nor"),
         ("--alpha -1", "alpha"),
         ("--terms 0", "--terms must be 1 or more"),
-        ("--pca 0", "pca_components"),
+        ("--pca 0", "--pca must be 1 or more"),
         ("--pca 99", "more than the 18 features"),
         ("--task regression", "target of row 1 is"),
         ("--label price", "no column 'price'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from itertools import product
 from typing import Any
@@ -12,7 +13,6 @@ import numpy as np
 from histogp.cli.labels import like, match, numeric, read_labels, typed
 from histogp.exceptions import DataError
 from histogp.sources.open import Source, open_source
-from histogp.streaming._stream import Streaming
 
 FORMATS = "csv, csv.gz, parquet, npz, npy, svm, svmlight or libsvm"
 
@@ -76,20 +76,27 @@ def read_data(options: argparse.Namespace, task: str, model: Any = None) -> tupl
     return chunk.X, typed(labels) if model is None else like(labels, model.classes_), source.feature_names
 
 
-def is_streaming(model: Any) -> bool:
-    """Whether it was learnt with --stream."""
-    return isinstance(model, Streaming)
+def has_posterior(model: Any) -> bool:
+    """Whether it is a Gaussian process; models of --stream are not."""
+    return hasattr(model, "posterior_")
 
 
-def needs_process(model: Any, what: str) -> None:
-    """Refuse a streaming model for what only a Gaussian process can do."""
-    if is_streaming(model):
+def needs_posterior(model: Any, what: str) -> None:
+    """Refuse a model of --stream for what only a Gaussian process can do."""
+    if not has_posterior(model):
         raise DataError(f"{what} needs a Gaussian process; this model was learnt with --stream and has only scores.")
 
 
-def n_outputs(model: Any) -> int:
-    """The targets of a regressor."""
-    return np.size(model.intercept_ if is_streaming(model) else model._scale)
+def output_shape(model: Any) -> tuple[int, ...]:
+    """What a regressor predicts for one row: () or (n_outputs,)."""
+    return model.posterior_.output_shape if has_posterior(model) else np.shape(model.intercept_)
+
+
+def needs_one_output(model: Any) -> None:
+    """Refuse a regressor with several outputs where rows can have one target only."""
+    n_outputs = math.prod(output_shape(model))
+    if n_outputs > 1:
+        raise DataError(f"The model has {n_outputs} outputs, but rows can have one target only here.")
 
 
 def read_rows(options: argparse.Namespace, model: Any = None) -> tuple[Any, None, list[str] | None]:

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
 
 from histogp.cli.arguments import add_command as new_command
-from histogp.cli.arguments import add_data, n_outputs, needs_process, read_data
+from histogp.cli.arguments import add_data, needs_one_output, needs_posterior, read_data
 from histogp.cli.console import progress, say
 from histogp.cli.predict import add_prediction, load_model
 from histogp.exceptions import DataError
@@ -44,12 +44,12 @@ def run(options: argparse.Namespace) -> None:
     """Print scores and, if asked, write the report."""
     model = load_model(options)
     if options.report is not None:
-        needs_process(model, "--report")
+        needs_posterior(model, "--report")
         replaceable(Path(options.report))
     if is_outlier_detector(model):
         raise DataError("A one-class model has no classes to compare with labels; histogp novelty says what it finds.")
-    if not is_classifier(model) and n_outputs(model) > 1:
-        raise DataError(f"The model has {n_outputs(model)} outputs, but rows can have one target only here.")
+    if not is_classifier(model):
+        needs_one_output(model)
     task = "classification" if is_classifier(model) else "regression"
     if options.top_k is not None:
         if task == "regression":
@@ -58,8 +58,6 @@ def run(options: argparse.Namespace) -> None:
             raise DataError(f"--top-k must be from 1 to {len(model.classes_)}, the number of classes.")
     with progress(f"reading {options.data}") as advance:
         X, y, _ = read_data(options, task, model)
-        # Names were matched when the columns were chosen.
-        vars(model).pop("feature_names_in_", None)
         if options.report is None:
             advance(title="evaluating")
             evaluation = evaluate(model, X, y, options.top_k)

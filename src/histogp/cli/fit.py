@@ -11,20 +11,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
 
-from histogp._core.variance.calibrated import FEWEST
-from histogp._core.variance.methods import TABLES
 from histogp.cli import stream
 from histogp.cli.arguments import add_command as new_command
 from histogp.cli.arguments import add_data, read_data, read_rows
 from histogp.cli.console import Iterations, likelihood, progress, say
 from histogp.cli.labels import REAL_LABELS
 from histogp.exceptions import DataError
-from histogp.gp.classifier import HistogramGPClassifier
-from histogp.gp.one_class import HistogramGPOneClass
-from histogp.gp.regressor import HistogramGPRegressor
+from histogp.gp import VARIANCE_TABLES, HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor
 from histogp.io.atomic import replaceable
-from histogp.kernels import ExpChi2
-from histogp.kernels._names import SHORT_NAMES, as_kernel
+from histogp.kernels import SHORT_NAMES, as_kernel
 
 EXAMPLES = """
 histogp fit train.csv --label species -o model.histogp
@@ -63,7 +58,7 @@ def add_command(commands: Any) -> None:
         help="with --one-class, the part of the training rows that count as outliers, up to 0.5; default: auto, which "
         "suits new rows: about one in twenty of them counts as an outlier if they are like the training rows",
     )
-    parser.add_argument("--kernel", choices=SHORT_NAMES, default="hik", help="default: hik")
+    parser.add_argument("--kernel", choices=list(SHORT_NAMES), default="hik", help="default: hik")
     parser.add_argument("--eta", type=float, help="the kernel's exponent (hik-poly) or growth (hik-exp)")
     parser.add_argument(
         "--noise",
@@ -95,9 +90,9 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--variance",
         metavar="METHOD",
-        choices=TABLES,
-        help=f"prepare this variance, so that it is in the file: {', '.join(TABLES)}; with --predict-only the others "
-        "are lost. With --one-class it is the one that the scores are made of",
+        choices=VARIANCE_TABLES,
+        help=f"prepare this variance, so that it is in the file: {', '.join(VARIANCE_TABLES)}; with --predict-only the "
+        "others are lost. With --one-class it is the one that the scores are made of",
     )
     stream.add_options(parser)
     parser.add_argument("--jobs", type=int, help="threads; default: all")
@@ -112,7 +107,7 @@ def run(options: argparse.Namespace) -> None:
         return
     stream.refuse_options(options)
     model = _one_class(options) if options.one_class else _supervised(options)
-    if options.predict_only and options.prediction != "quantized" and not as_kernel(options.kernel)._has_features:
+    if options.predict_only and options.prediction != "quantized" and options.kernel not in stream.KERNELS:
         raise DataError("--predict-only needs --prediction quantized: exact prediction reads the training rows.")
     replaceable(Path(options.output))
     with progress(f"reading {options.data}") as advance:
@@ -161,11 +156,12 @@ def _one_class(options: argparse.Namespace) -> Any:
         if given:
             raise DataError(f"--one-class and {name} exclude each other: there are no labels to learn from.")
     criterion = options.criterion or "variance"
-    has_features = as_kernel(options.kernel)._has_features
-    if options.predict_only and criterion != "mean" and options.variance is None and not has_features:
+    reads_training = criterion != "mean" and options.variance is None and options.kernel not in stream.KERNELS
+    if options.predict_only and reads_training:
+        *first, last = VARIANCE_TABLES
         raise DataError(
-            f"--predict-only needs --criterion mean or --variance {', '.join(TABLES[:-1])} or {TABLES[-1]} here: the "
-            "variance would read the training rows."
+            f"--predict-only needs --criterion mean or --variance {', '.join(first)} or {last} here: the variance "
+            "would read the training rows."
         )
     contamination = "auto" if options.contamination is None else options.contamination
     return HistogramGPOneClass(
@@ -178,20 +174,15 @@ def _one_class(options: argparse.Namespace) -> Any:
 
 
 def _kernel(options: argparse.Namespace) -> Any:
+    """The kernel with the parameters that options give."""
     kernel: Any = as_kernel(options.kernel)
-    given = {"n_terms": options.terms, "n_components": options.components, "beta": options.beta}
+    given = {name: getattr(options, option) for option, name in stream.OF_KERNELS.items()}
     kernel.set_params(**{name: value for name, value in given.items() if value is not None})
-    if isinstance(kernel, ExpChi2):
+    if "random_state" in kernel.get_params():
         kernel.set_params(random_state=options.seed)
-    if options.eta is not None:
-        if getattr(kernel, "transform", None) is None:
-            raise DataError("--eta needs --kernel hik-poly or hik-exp.")
-        kernel.set_params(transform__eta=options.eta)
     if options.ard:
         if not options.optimize:
             raise DataError("--ard needs --optimize, which learns the weights.")
-        if isinstance(kernel, ExpChi2):
-            raise DataError("--kernel exp-chi2 has no weights of features for --ard to learn.")
         kernel.set_params(weights="ard")
     return kernel
 
@@ -221,9 +212,9 @@ def _contamination(text: str) -> Any:
 def _prepare(model: Any, X: Any, options: argparse.Namespace) -> None:
     """Make the tables of a variance, which go into the file."""
     model.predict_variance(X[:1], options.variance)
-    if options.predict_only and options.variance not in model._posterior.tables():
+    if options.predict_only and options.variance not in model.posterior_.prepared:
         raise DataError(
-            f"--variance {options.variance} needs {FEWEST} training rows to make a table; with fewer take sampled."
+            f"--variance {options.variance} needs 256 training rows to make a table; with fewer take sampled."
         )
 
 
@@ -237,8 +228,8 @@ def _found(model: Any) -> str:
     """The hyperparameters that the search ended with."""
     kernel = model.kernel_
     found = {"noise": model.noise_}
-    if getattr(kernel, "transform", None) is not None:
-        found |= kernel.transform.get_params(deep=False)
+    of_transform = {name: value for name, value in kernel.get_params().items() if name.startswith("transform__")}
+    found |= {name.removeprefix("transform__"): value for name, value in of_transform.items()}
     if np.ndim(kernel.weights):
         found["features with a weight"] = np.count_nonzero(kernel.weights)
     elif kernel.weights is not None:

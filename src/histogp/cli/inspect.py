@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -11,12 +12,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
 
-from histogp._core.variance.methods import METHODS
-from histogp._load import load
+import histogp
 from histogp.cli.arguments import add_command as new_command
-from histogp.cli.arguments import is_streaming
+from histogp.cli.arguments import has_posterior
 from histogp.cli.console import likelihood, say
-from histogp.io import container
+from histogp.feature_maps import BlockMap
 
 EXAMPLES = """
 histogp inspect model.histogp
@@ -52,9 +52,8 @@ def run(options: argparse.Namespace) -> None:
 
 def describe(path: str) -> dict[str, Any]:
     """The facts about a model file, by name."""
-    model = load(path)
-    document, _ = container.read(path)
-    if is_streaming(model):
+    model, document = histogp.load(path), histogp.describe(path)
+    if not has_posterior(model):
         return _streamed(path, model, document)
     facts: dict[str, Any] = {
         "file": path,
@@ -74,9 +73,8 @@ def describe(path: str) -> dict[str, Any]:
     if hasattr(model, "feature_names_in_"):
         facts["feature names"] = _some(model.feature_names_in_.tolist())
     facts |= _learnt(model)
-    prepared = [name for name in METHODS if name in model._posterior.tables()]
-    if prepared:
-        facts["prepared variances"] = prepared
+    if model.posterior_.prepared:
+        facts["prepared variances"] = list(model.posterior_.prepared)
     facts |= {
         "solver": model.solver,
         "iterations": model.n_iter_,
@@ -100,7 +98,7 @@ def _streamed(path: str, model: Any, document: dict[str, Any]) -> dict[str, Any]
         "file": path,
         "bytes": os.path.getsize(path),
         "class": type(model).__name__,
-        "feature map": _kernel(model._given_map()),
+        "feature map": _kernel(_feature_map(model)),
         "examples": model.n_samples_seen_,
         "features": model.n_features_in_,
     }
@@ -118,6 +116,14 @@ def _streamed(path: str, model: Any, document: dict[str, Any]) -> dict[str, Any]
     return facts
 
 
+def _feature_map(model: Any) -> Any:
+    """The map that the parameters of a model describe, or None."""
+    given = model.get_params(deep=False)
+    if given.get("blocks") is None:
+        return given["feature_map"]
+    return BlockMap(given["blocks"], pca_components=given.get("block_components"))
+
+
 def _learnt(model: Any) -> dict[str, Any]:
     """What is particular to this kind of model."""
     if is_classifier(model):
@@ -131,7 +137,7 @@ def _learnt(model: Any) -> dict[str, Any]:
             "contamination": model.contamination,
             "offset": model.offset_,
         }
-    return {"outputs": int(model._scale.size)}
+    return {"outputs": math.prod(model.posterior_.output_shape)}
 
 
 def _kernel(kernel: Any) -> str:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
 
-from histogp._core.variance.methods import ESTIMATES, METHODS
 from histogp.cli.arguments import add_command as new_command
-from histogp.cli.arguments import add_data, needs_process
+from histogp.cli.arguments import add_data, needs_posterior
 from histogp.cli.predict import Part, add_output, add_prediction, load_model, write_parts
 from histogp.exceptions import DataError
+from histogp.gp import VARIANCE_ESTIMATES, VARIANCE_METHODS
 
 EXAMPLES = """
 histogp novelty model.histogp new.csv
@@ -34,10 +34,10 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--method",
         metavar="METHOD",
-        choices=["auto", *METHODS],
+        choices=["auto", *VARIANCE_METHODS],
         default="auto",
-        help=f"how the variance is computed: auto, {', '.join(METHODS)}; default: auto, which is precise up to 2,000 "
-        "training rows and calibrated above, or as a one-class model was trained",
+        help=f"how the variance is computed: auto, {', '.join(VARIANCE_METHODS)}; default: auto, which is precise up "
+        "to 2,000 training rows and calibrated above, or as a one-class model was trained",
     )
     add_prediction(parser)
     parser.set_defaults(run=run)
@@ -46,7 +46,7 @@ def add_command(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write one line for each row, in their order."""
     model = load_model(options)
-    needs_process(model, "Novelty")
+    needs_posterior(model, "Novelty")
     write_parts(options, model, [_part(model, options.method)], "judging")
 
 
@@ -72,7 +72,7 @@ def _set_method(model: Any, method: str) -> None:
     """Refuse a method by which the scores would have another meaning than those that the offset comes from."""
     if model.criterion == "mean":
         raise DataError("--method has no meaning here: this one-class model judges by the mean, not by the variance.")
-    if method not in (model.method, *ESTIMATES) or model.method not in ("auto", method, *ESTIMATES):
+    if method not in (model.method, *VARIANCE_ESTIMATES) or model.method not in ("auto", method, *VARIANCE_ESTIMATES):
         raise DataError(
             f"This one-class model was trained with the variance {model.method!r}, and its limit for outliers does not "
             f"hold for {method!r}."

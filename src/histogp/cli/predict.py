@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
 
-from histogp._core.variance.methods import METHODS
-from histogp._load import load
+import histogp
 from histogp.cli.arguments import add_command as new_command
-from histogp.cli.arguments import add_data, n_outputs, needs_process, open_data
+from histogp.cli.arguments import add_data, needs_posterior, open_data, output_shape
 from histogp.cli.console import progress
 from histogp.cli.sinks import open_sink
 from histogp.exceptions import DataError
+from histogp.gp import VARIANCE_METHODS
+from histogp.reports.evaluation import best_classes
 
 EXAMPLES = """
 histogp predict model.histogp new.csv
@@ -45,9 +46,10 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--variance",
         metavar="METHOD",
-        choices=METHODS,
-        help=f"also write the variance of an observation, that is with noise: {', '.join(METHODS)}; precise takes "
-        "milliseconds a row, calibrated and sampled estimate it in microseconds, and the others bound it from above",
+        choices=VARIANCE_METHODS,
+        help=f"also write the variance of an observation, that is with noise: {', '.join(VARIANCE_METHODS)}; precise "
+        "takes milliseconds a row, calibrated and sampled estimate it in microseconds, and the others bound it from "
+        "above",
     )
     add_prediction(parser)
     parser.set_defaults(run=run)
@@ -67,11 +69,11 @@ def add_prediction(parser: argparse.ArgumentParser) -> None:
 
 def load_model(options: argparse.Namespace) -> Any:
     """The model, with the options of `add_prediction`."""
-    model = load(options.model)
+    model = histogp.load(options.model)
     given = {"prediction": options.prediction, "n_bins": options.n_bins, "n_jobs": options.jobs}
     given = {name: value for name, value in given.items() if value is not None}
     if given:
-        needs_process(model, "--prediction, --n-bins or --jobs")
+        needs_posterior(model, "--prediction, --n-bins or --jobs")
     return model.set_params(**given)
 
 
@@ -80,10 +82,10 @@ def run(options: argparse.Namespace) -> None:
     model = load_model(options)
     parts = [_prediction(model, options.scores)]
     if options.proba:
-        needs_process(model, "--proba")
+        needs_posterior(model, "--proba")
         parts.append(_probabilities(model))
     if options.variance is not None:
-        needs_process(model, "--variance")
+        needs_posterior(model, "--variance")
         parts.append(_variance(model, options.variance))
     write_parts(options, model, parts, "predicting")
 
@@ -92,8 +94,6 @@ def write_parts(options: argparse.Namespace, model: Any, parts: Sequence[Part], 
     """Read the data piece by piece and write the columns of all parts."""
     source = open_data(options, model)
     names = [name for part in parts for name in part.names]
-    # Names were matched when the columns were chosen.
-    vars(model).pop("feature_names_in_", None)
     with open_sink(options.output, names) as sink, progress(title, source.n_rows) as advance:
         for chunk in source.chunks(CHUNK_ROWS):
             columns = [column for part in parts for column in part.columns(chunk.X)]
@@ -117,7 +117,7 @@ def _classes(model: Any, with_scores: bool) -> Part:
 
     def columns(X: Any) -> Iterable[np.ndarray]:
         scores = model.decision_function(X)
-        return [model._labels(scores), *(np.atleast_2d(scores.T) if with_scores else [])]
+        return [best_classes(model, scores), *(np.atleast_2d(scores.T) if with_scores else [])]
 
     return Part(["prediction", *(f"score_{label}" for label in classes if with_scores)], columns)
 
@@ -142,6 +142,5 @@ def _variance(model: Any, method: str) -> Part:
 
 def _outputs(model: Any, name: str) -> list[str]:
     """The columns for a quantity that a regressor has for each of its outputs."""
-    if is_classifier(model) or (n_outputs(model) == 1 and getattr(model, "_single_output", True)):
-        return [name]
-    return [f"{name}_{k}" for k in range(n_outputs(model))]
+    shape = () if is_classifier(model) else output_shape(model)
+    return [f"{name}_{k}" for k in range(*shape)] if shape else [name]

@@ -7,13 +7,13 @@ from typing import Any
 
 from sklearn.base import is_classifier
 
-from histogp._core.variance.methods import METHODS
 from histogp.active import STRATEGIES, query
 from histogp.cli.arguments import add_command as new_command
-from histogp.cli.arguments import add_data, needs_process, read_rows
+from histogp.cli.arguments import add_data, needs_posterior, read_rows
 from histogp.cli.console import progress
 from histogp.cli.predict import add_output, add_prediction, load_model
 from histogp.cli.sinks import open_sink
+from histogp.gp import VARIANCE_METHODS
 
 EXAMPLES = """
 histogp query model.histogp pool.csv -n 20
@@ -39,10 +39,10 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--variance",
         metavar="METHOD",
-        choices=["auto", *METHODS],
+        choices=["auto", *VARIANCE_METHODS],
         default="auto",
-        help=f"how the variance is computed: auto, {', '.join(METHODS)}; default: auto, which is precise where that is "
-        "quick, and calibrated otherwise",
+        help=f"how the variance is computed: auto, {', '.join(VARIANCE_METHODS)}; default: auto, which is precise "
+        "where that is quick, and calibrated otherwise",
     )
     parser.add_argument("--seed", type=int, default=0, help="of random choices; default: 0")
     add_prediction(parser)
@@ -52,11 +52,9 @@ def add_command(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write one line for each row chosen, the best first."""
     model = load_model(options)
-    needs_process(model, "A question what to label next")
+    needs_posterior(model, "A question what to label next")
     with progress(f"reading {options.data}") as advance:
         X = read_rows(options, model)[0]
-        # Names were matched when the columns were chosen.
-        vars(model).pop("feature_names_in_", None)
         advance(title=f"choosing from {X.shape[0]:,} rows")
         index, utilities = query(
             model,

@@ -10,18 +10,17 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
-from histogp._load import load
+import histogp
 from histogp.cli.console import progress, say
 from histogp.cli.labels import REAL_LABELS, like, numeric, typed
 from histogp.exceptions import DataError
-from histogp.feature_maps.expansions import AdditiveChi2Map, FeatureMap
-from histogp.feature_maps.samplers import ExpChi2Sampler
-from histogp.io import container
+from histogp.feature_maps import AdditiveChi2Map, ExpChi2Sampler
 from histogp.io.atomic import replaceable
+from histogp.kernels import SHORT_NAMES, as_kernel
 from histogp.sources.chunks import CHUNK_BYTES, Files
-from histogp.streaming import _model_file
-from histogp.streaming.ridge_models import StreamingRidge, StreamingRidgeClassifier
+from histogp.streaming import StreamingRidge, StreamingRidgeClassifier
 
 # Numbers for each value of a chunk while it is learnt from: the terms of its expansion, by default.
 VALUES_PER_FEATURE = 3
@@ -55,7 +54,10 @@ OWN = {
     "block": None,
     "block_weights": None,
 }
+# Kernels with features, which --stream needs, and which need no training rows to predict.
 KERNELS = ("chi2", "exp-chi2")
+# Options that set a parameter of the kernel, for those kernels that have it.
+OF_KERNELS = {"eta": "transform__eta", "terms": "n_terms", "components": "n_components", "beta": "beta"}
 _UNTOLD = ("n_jobs", "feature_map", "additive", "map")
 
 
@@ -118,7 +120,6 @@ def run(options: argparse.Namespace) -> None:
     identity = [f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files.paths]
     identity.append(f"label {options.label!r}, without {options.ignore!r}")
     model = _begin(options)
-    model._validate_params()
     if options.resume and checkpoint.exists():
         model = _restored(checkpoint, identity, model)
     n_rows = [source.n_rows for source in files]
@@ -134,11 +135,11 @@ def run(options: argparse.Namespace) -> None:
                 raise DataError(f"{where}: {error}") from None
             advance(X.shape[0])
             if perf_counter() - saved >= options.checkpoint_seconds:
-                _model_file.save(model, checkpoint, identity)
+                model.save(checkpoint, notes=identity)
                 saved = perf_counter()
         if not _seen(model):
             raise DataError(f"{options.data} has no rows.")
-        _model_file.save(model, checkpoint, identity)
+        model.save(checkpoint, notes=identity)
         advance(title="solving")
         alpha, weights = model.alpha_, model.block_weights_
         if files.feature_names is not None:
@@ -146,7 +147,7 @@ def run(options: argparse.Namespace) -> None:
         model.save(output)
     with suppress(FileNotFoundError):
         checkpoint.unlink()
-    kind = f"{len(model.classes_)} classes" if hasattr(model, "classes_") else "regression"
+    kind = f"{len(model.classes_)} classes" if is_classifier(model) else "regression"
     if weights is not None:
         counts = ", ".join(f"{name} {one:.3g}" for (name, _, _), one in zip(model.blocks, weights, strict=True))
         say(f"weights of blocks: {counts}")
@@ -180,7 +181,7 @@ def _begin(options: argparse.Namespace) -> Any:
     return StreamingRidgeClassifier(feature_map, class_weight=options.class_weight, **common)
 
 
-def _map(options: argparse.Namespace) -> FeatureMap:
+def _map(options: argparse.Namespace) -> AdditiveChi2Map | ExpChi2Sampler:
     additive = AdditiveChi2Map(n_jobs=options.jobs)
     if options.terms is not None:
         additive.set_params(n_terms=options.terms)
@@ -192,9 +193,8 @@ def _map(options: argparse.Namespace) -> FeatureMap:
 
 
 def _restored(checkpoint: Path, identity: list[str], like_this: Any) -> Any:
-    model = load(checkpoint)
-    document, _ = container.read(checkpoint)
-    if _model_file.progress_of(document) != identity:
+    model = histogp.load(checkpoint)
+    if histogp.describe(checkpoint)["notes"] != identity:
         raise DataError(f"{checkpoint} is of other files or columns than these; without --resume it begins anew.")
     if type(model) is not type(like_this) or _settings(model) != _settings(like_this):
         raise DataError(f"{checkpoint} was begun with other options; without --resume it begins anew.")
@@ -249,15 +249,16 @@ def _labels(labels: Any, model: Any, options: argparse.Namespace) -> Any:
 
 
 def _refuse_others(options: argparse.Namespace) -> None:
+    """Refuse what has no meaning with --stream, or with another kernel."""
     if options.kernel not in KERNELS:
-        raise DataError("--stream needs --kernel chi2 or exp-chi2.")
-    for name in ("terms", "components"):
+        raise DataError(f"--stream needs --kernel {' or '.join(KERNELS)}.")
+    for name in ("terms", "components", "pca"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             raise DataError(f"--{name} must be 1 or more.")
-    _refuse_of_others(options)
     for name, unset in OTHERS.items():
         if getattr(options, name) != unset:
             raise DataError(f"--{name.replace('_', '-')} is not for --stream.")
+    _refuse_for_kernel(options)
     if not 0 <= options.checkpoint_seconds < float("inf"):
         raise DataError("--checkpoint-seconds must be a number from 0 on.")
 
@@ -267,15 +268,16 @@ def refuse_options(options: argparse.Namespace) -> None:
     for name, unset in OWN.items():
         if getattr(options, name) != unset:
             raise DataError(f"--{name.replace('_', '-')} is for --stream.")
-    _refuse_of_others(options)
+    _refuse_for_kernel(options)
 
 
-def _refuse_of_others(options: argparse.Namespace) -> None:
-    if options.kernel not in KERNELS and options.terms is not None:
-        raise DataError("--terms is for --kernel chi2 or exp-chi2.")
-    for name in ("components", "beta"):
-        if options.kernel != "exp-chi2" and getattr(options, name) is not None:
-            raise DataError(f"--{name} is for --kernel exp-chi2.")
+def _refuse_for_kernel(options: argparse.Namespace) -> None:
+    """Refuse options for parameters that the kernel does not have."""
+    parameters = {name: as_kernel(name).get_params() for name in SHORT_NAMES}
+    for option, name in OF_KERNELS.items():
+        if getattr(options, option) is not None and name not in parameters[options.kernel]:
+            kernels = [kernel for kernel, known in parameters.items() if name in known]
+            raise DataError(f"--{option} is for --kernel {' or '.join(kernels)}.")
 
 
 def _beta(text: str) -> Any:

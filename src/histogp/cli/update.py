@@ -10,9 +10,17 @@ from typing import Any
 
 from sklearn.base import is_classifier, is_outlier_detector
 
-from histogp._load import load
+import histogp
 from histogp.cli.arguments import add_command as new_command
-from histogp.cli.arguments import add_data, is_streaming, n_outputs, needs_process, read_data, read_rows
+from histogp.cli.arguments import (
+    add_data,
+    has_posterior,
+    needs_one_output,
+    needs_posterior,
+    output_shape,
+    read_data,
+    read_rows,
+)
 from histogp.cli.console import progress, say
 from histogp.cli.labels import typed
 from histogp.exceptions import DataError
@@ -39,23 +47,19 @@ def run(options: argparse.Namespace) -> None:
     """Learn and write the model; nothing is written if anything fails."""
     output = options.output or options.model
     before = _version(options.model)
-    model = load(options.model)
+    model = histogp.load(options.model)
     n_jobs = getattr(model, "n_jobs", None)
     if options.jobs is not None:
-        needs_process(model, "--jobs")
+        needs_posterior(model, "--jobs")
         model.set_params(n_jobs=options.jobs)
     replaceable(Path(output))
     with progress(f"reading {options.data}") as advance:
         X, y = _read(options, model)
-        # Names were matched when the columns were chosen.
-        names = vars(model).pop("feature_names_in_", None)
         n_before, classes = _n_examples(model), getattr(model, "classes_", None)
         advance(title=f"learning from {X.shape[0]:,} more rows")
         start = perf_counter()
         model.partial_fit(X, y)
         seconds = perf_counter() - start
-        if names is not None:
-            model.feature_names_in_ = names
         if options.jobs is not None:
             model.set_params(n_jobs=n_jobs)
         advance(title=f"writing {output}")
@@ -67,23 +71,23 @@ def run(options: argparse.Namespace) -> None:
         f"{output}: {_n_examples(model) - n_before:,} rows more, {_n_examples(model):,} in all"
         + (f"; new: {', '.join(new)}" if new else "")
         + f"; learnt in {seconds:.2f} s"
-        + ("" if is_streaming(model) else f" ({model.n_iter_} iterations)")
+        + (f" ({model.n_iter_} iterations)" if has_posterior(model) else "")
     )
 
 
 def _read(options: argparse.Namespace, model: Any) -> tuple[Any, Any]:
     if is_outlier_detector(model):
         return read_rows(options, model)[0], None
-    if not is_classifier(model) and n_outputs(model) > 1:
-        raise DataError(f"The model has {n_outputs(model)} outputs, but rows can have one target only here.")
-    X, y, _ = read_data(options, "classification" if is_classifier(model) else "regression", model)
-    if not is_classifier(model):
-        return X, y if is_streaming(model) or model._single_output else y[:, None]
-    return X, typed(y) if model.classes_.dtype.kind in "biu" else y
+    if is_classifier(model):
+        X, y, _ = read_data(options, "classification", model)
+        return X, typed(y) if model.classes_.dtype.kind in "biu" else y
+    needs_one_output(model)
+    X, y, _ = read_data(options, "regression", model)
+    return X, y.reshape(-1, *output_shape(model))
 
 
 def _n_examples(model: Any) -> int:
-    return model.n_samples_seen_ if is_streaming(model) else model.n_examples_
+    return model.n_examples_ if has_posterior(model) else model.n_samples_seen_
 
 
 def _version(path: str) -> tuple[int, int, int]:

@@ -165,14 +165,6 @@ def _restore_targets(
         raise ModelFileError("its statistics are not those of its targets.")
 
 
-def progress_of(document: dict[str, Any]) -> list[str]:
-    """The lines that were given to `save`."""
-    lines = document.get("progress")
-    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-        raise ModelFileError("its description is damaged.")
-    return lines
-
-
 def _pack_sample(sample: Sample | None, writer: Writer) -> Any:
     if sample is None:
         return None

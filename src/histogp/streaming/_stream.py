@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -99,15 +99,16 @@ class Streaming(BaseEstimator):
         # Rows without labels are not enough.
         return hasattr(self, "_learned") and self._learned.n_seen > 0
 
-    def save(self, path: Any) -> None:
+    def save(self, path: Any, notes: Sequence[str] = ()) -> None:
         """Write what was learnt to a file without code, which `histogp.load` reads; it can go on learning.
 
-        The file takes the place of an older one as a whole or not at all.
+        The file takes the place of an older one as a whole or not at all. ``notes`` are texts for whoever reads it,
+        which `histogp.describe` gives back.
         """
         from histogp.streaming import _model_file
 
         check_is_fitted(self)
-        _model_file.save(self, path)
+        _model_file.save(self, path, notes)
 
     def _validated(self, X: Any, y: Any = "no_validation", *, reset: bool, **options: Any) -> Any:
         announce_compilation()
