@@ -129,6 +129,10 @@ class Reader:
     def has(self, name: str) -> bool:
         return name in self._arrays
 
+    def pop(self, name: str, default: Any = None) -> Any:
+        """Take an array as it is, or the default if there is none."""
+        return self._arrays.pop(name, default)
+
     def finish(self) -> None:
         if self._arrays:
             raise ModelFileError(f"it holds an unknown array {min(self._arrays)!r}.")

@@ -187,7 +187,7 @@ def test_a_command_that_dies_while_it_solves_has_learnt_everything(run, monkeypa
         raise KilledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(StreamingRidgeClassifier, "_solved", dying)
+        patch.setattr(StreamingRidgeClassifier, "_solve", dying)
         with pytest.raises(KilledError):
             fit(run, *LABEL, checkpoint_seconds=1000)
     assert "90 rows were learnt before" in fit(run, *LABEL, "--resume")
@@ -232,7 +232,7 @@ def checkpoint(run, monkeypatch):
         raise KilledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(StreamingRidgeClassifier, "_solved", dying)
+        patch.setattr(StreamingRidgeClassifier, "_solve", dying)
         with pytest.raises(KilledError):
             fit(run, *LABEL)
 
@@ -317,7 +317,8 @@ def test_what_does_not_go_with_stream_is_refused_by_a_sentence(options, sentence
 
 
 @pytest.mark.parametrize(
-    ("data", "sentence"), [("none*.csv", "There is no file"), ("empty.csv", "no rows"), ("one.csv", "class 'red'")]
+    ("data", "sentence"),
+    [("none*.csv", "There is no file"), ("empty.csv", "no rows"), ("one.csv", "one class so far, 'red'")],
 )
 def test_data_that_do_not_do_are_refused_by_a_sentence(data, sentence, run):
     write_csv("empty.csv", X[:0], NAMES[:0])

@@ -241,7 +241,7 @@ FORGED = [
     ("a regressor", set_entry("map.5.map.1.columns", 0, 2), "columns do not exist"),
     ("a regressor", parameter(block_components=None), "statistics do not fit together|unknown array"),
     ("a regressor", parameter(block_components=0), "block_components"),
-    ("a regressor", parameter(blocks=None), "block_components|feature map is damaged"),
+    ("a regressor", parameter(blocks=None), "block_components=3 needs blocks"),
     ("a regressor", parameter(blocks={"blocks": []}), "blocks must be tuples"),
     ("a regressor", parameter(blocks={"blocks": [["a", None]]}), "block is damaged"),
     ("a regressor", parameter(blocks={"blocks": [[1, None, {"slice": [0, 1, None]}]]}), "block is damaged"),

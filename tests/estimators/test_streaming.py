@@ -607,9 +607,15 @@ def test_frames_keep_their_names(model, targets):
 @pytest.mark.parametrize(
     ("message", "act"),
     [
-        ("contain only one class", lambda: StreamingRidgeClassifier().fit(X, np.ones(90))),
-        ("of the class 'a'; two classes", lambda: StreamingRidgeClassifier().partial_fit(X, ["a"] * 90).predict(X)),
-        ("of the class 3; two classes", lambda: StreamingRidgeClassifier().partial_fit(X, [3] * 90).predict(X)),
+        ("only one class so far, 1.0; at least two", lambda: StreamingRidgeClassifier().fit(X, np.ones(90))),
+        (
+            "only one class so far, 'a'; at least two",
+            lambda: StreamingRidgeClassifier().partial_fit(X, ["a"] * 90).predict(X),
+        ),
+        (
+            "only one class so far, 3; at least two",
+            lambda: StreamingRidgeClassifier().partial_fit(X, [3] * 90).predict(X),
+        ),
         ("Unknown label type", lambda: StreamingRidgeClassifier().fit(X, y)),
         ("Unknown label type", lambda: StreamingRidgeClassifier().partial_fit(X, y)),
         ("labels are numbers", lambda: StreamingRidgeClassifier().fit(X, LABELS).partial_fit(X, BINARY)),
@@ -624,8 +630,8 @@ def test_frames_keep_their_names(model, targets):
         ("n_components=5 is more than the 4", lambda: StreamingPCA(5).fit(X[:4])),
         ("There were 1 targets so far, now 2", lambda: StreamingRidge().fit(X, y).partial_fit(X, Y)),
         ("at least one non-zero number", lambda: StreamingRidge().fit(X, y, np.zeros(90))),
-        ("no labelled rows", lambda: StreamingRidge().partial_fit(X, y, np.zeros(90)).predict(X)),
-        ("no labelled rows", lambda: StreamingElasticNet().partial_fit(X, y, np.zeros(90)).predict(X)),
+        ("no labeled samples", lambda: StreamingRidge().partial_fit(X, y, np.zeros(90)).predict(X)),
+        ("no labeled samples", lambda: StreamingElasticNet().partial_fit(X, y, np.zeros(90)).predict(X)),
         ("not asked for", lambda: StreamingRidge(alpha=1.0).fit(X, y).set_params(alpha="loo").predict(X)),
         ("'alpha' parameter", lambda: StreamingRidge(alpha=-1.0).fit(X, y)),
         ("'alpha' parameter", lambda: StreamingElasticNet(alpha=0.0).fit(X, y)),
@@ -641,7 +647,7 @@ def test_refusals_are_one_clear_sentence(message, act):
 
 
 def test_features_that_need_too_much_memory_are_refused(monkeypatch):
-    monkeypatch.setattr("histogp.streaming._stream.MOST_BYTES", 8 * 18**2 - 1)
+    monkeypatch.setattr("histogp.streaming._stream.MOST_STATISTICS_BYTES", 8 * 18**2 - 1)
     with pytest.raises(ValueError, match="statistics of 18 features would take"):
         StreamingRidge(MAP).fit(X, y)
 

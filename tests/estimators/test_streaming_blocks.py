@@ -387,15 +387,33 @@ def test_group_lasso_takes_a_map_of_blocks_of_any_width():
 @pytest.mark.parametrize(
     ("message", "act"),
     [
-        ("Give either a feature_map or blocks.", lambda: StreamingRidge(CHI2, blocks=BLOCKS).fit(X, y)),
-        ("Give either a feature_map or blocks.", lambda: StreamingRidgeClassifier(CHI2, blocks=BLOCKS).fit(X, LABELS)),
-        ("Give either a feature_map or blocks.", lambda: StreamingGroupLasso(CHI2, blocks=BLOCKS).fit(X, y)),
-        ("Give either groups or blocks.", lambda: StreamingGroupLasso(blocks=BLOCKS, groups=[1] * 6).fit(X, y)),
-        ("Give either groups or blocks.", lambda: StreamingGroupLasso(BlockMap(BLOCKS), groups=[1] * 6).fit(X, y)),
-        ("block_components are those of blocks", lambda: StreamingRidge(block_components=2).fit(X, y)),
-        ("block_components are those of blocks", lambda: StreamingRidge(CHI2, block_components=2).fit(X, y)),
-        ("block_weights are those of blocks", lambda: StreamingRidge(block_weights=[1.0]).fit(X, y).predict(X)),
-        ("block_weights are those of blocks", lambda: StreamingRidge(CHI2, block_weights="evidence").fit(X, y).coef_),
+        ("Give either a feature_map or blocks, not both.", lambda: StreamingRidge(CHI2, blocks=BLOCKS).fit(X, y)),
+        (
+            "Give either a feature_map or blocks, not both.",
+            lambda: StreamingRidgeClassifier(CHI2, blocks=BLOCKS).fit(X, LABELS),
+        ),
+        ("Give either a feature_map or blocks, not both.", lambda: StreamingGroupLasso(CHI2, blocks=BLOCKS).fit(X, y)),
+        (
+            "Give either groups or blocks, which are groups already.",
+            lambda: StreamingGroupLasso(blocks=BLOCKS, groups=[1] * 6).fit(X, y),
+        ),
+        (
+            "Give either groups or blocks, which are groups already.",
+            lambda: StreamingGroupLasso(BlockMap(BLOCKS), groups=[1] * 6).fit(X, y),
+        ),
+        ("block_components=2 needs blocks=...; got blocks=None.", lambda: StreamingRidge(block_components=2).fit(X, y)),
+        (
+            "block_components=2 needs blocks=...; got blocks=None.",
+            lambda: StreamingRidge(CHI2, block_components=2).fit(X, y),
+        ),
+        (
+            "block_weights needs blocks=... or a BlockMap as feature_map; got blocks=None.",
+            lambda: StreamingRidge(block_weights=[1.0]).fit(X, y).predict(X),
+        ),
+        (
+            "block_weights needs blocks=... or a BlockMap as feature_map; got blocks=None.",
+            lambda: StreamingRidge(CHI2, block_weights="evidence").fit(X, y).coef_,
+        ),
         ("block_weights must be 3 numbers that are not negative.", lambda: weighted([1.0, 2.0])),
         ("block_weights must be 3 numbers that are not negative.", lambda: weighted([1.0, 2.0, -1.0])),
         ("block_weights must be 3 numbers that are not negative.", lambda: weighted([1.0, 2.0, np.nan])),
@@ -420,12 +438,12 @@ def test_group_lasso_takes_a_map_of_blocks_of_any_width():
         ("wants a column 'q', which the data", lambda: StreamingRidge(blocks=[("a", CHI2, ["u", "q"])]).fit(FRAME, y)),
         ("'n_components' parameter", lambda: StreamingRidge(blocks=[("a", ExpChi2Sampler(0), [0])]).fit(X, y)),
         ("Negative values", lambda: StreamingRidge(blocks=BLOCKS).fit(-X, y)),
-        ("equal_rank=91 is more than the 90 rows so far", lambda: ranked(91)),
-        ("equal_rank=91 is more than the 90 rows so far", lambda: ranked(91, n_left_out=20)),
+        ("equal_rank=91 is more than the 90 samples so far", lambda: ranked(91)),
+        ("equal_rank=91 is more than the 90 samples so far", lambda: ranked(91, n_left_out=20)),
         ("'equal_rank' parameter", lambda: ranked(0)),
         ("'equal_rank' parameter", lambda: ranked(2.5)),
         (
-            "equal_rank need a sample of the rows, which was not asked for",
+            "equal_rank need some of the samples, which were not asked for",
             lambda: StreamingRidgeClassifier(alpha=1.0).fit(X, LABELS).set_params(equal_rank=5).predict(X),
         ),
     ],
@@ -463,7 +481,7 @@ def left_out_scores(Z, some, alpha, weights, units):
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 @pytest.mark.parametrize("rank", [1, 20, 90])
 def test_left_out_scores_of_a_rank_are_equal(rank, class_weight, many_features, monkeypatch):
-    monkeypatch.setattr("histogp.streaming.ridge_models.MANY_FEATURES", many_features)
+    monkeypatch.setattr("histogp.streaming.ridge_models.MOST_DECOMPOSED_FEATURES", many_features)
     options = dict(alpha=0.1, n_left_out=90, class_weight=class_weight)
     before = StreamingRidgeClassifier(**options).fit(X, LABELS)
     after = StreamingRidgeClassifier(equal_rank=rank, **options)
@@ -544,7 +562,7 @@ def test_classes_without_rows_are_not_predicted():
 @pytest.mark.parametrize("weights", [None, [1.0, 2.0]])
 @pytest.mark.parametrize("made", [sparse.csr_array, sparse.csr_matrix])
 def test_sparse_rows_are_left_out_like_dense_ones(made, weights, many_features, monkeypatch):
-    monkeypatch.setattr("histogp.streaming.ridge_models.MANY_FEATURES", many_features)
+    monkeypatch.setattr("histogp.streaming.ridge_models.MOST_DECOMPOSED_FEATURES", many_features)
     blocks = [("terms", CHI2, slice(0, 3)), ("same", None, [4, 5])]
     model = StreamingRidgeClassifier(blocks=blocks, block_weights=weights, equal_rank=20, random_state=0)
     expected = clone(model).fit(X, LABELS)

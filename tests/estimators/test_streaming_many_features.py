@@ -34,7 +34,7 @@ def factored(monkeypatch):
 
     def work(model, *arguments, **options):
         with monkeypatch.context() as patch:
-            patch.setattr(module, "MANY_FEATURES", 5)
+            patch.setattr(module, "MOST_DECOMPOSED_FEATURES", 5)
             patch.setattr(FactoredRidge, "_factor", counted)
             model.fit(*arguments, **options)
             _ = model.coef_

@@ -19,6 +19,7 @@ from histogp._core.least_squares.ridge import Components
 from histogp._core.least_squares.statistics import Quadratic, StreamingStatistics, Sums
 from histogp._core.threads import Lazy, announce_compilation
 from histogp._estimator import updating
+from histogp.feature_maps._adapters import as_map
 from histogp.feature_maps.expansions import FeatureMap
 
 
@@ -75,7 +76,15 @@ class BlockMap(FeatureMap):
 
     @property
     def _is_random(self) -> bool:  # type: ignore[override]
-        return all(getattr(map_, "_is_random", False) for _, map_, _ in checked_blocks(self.blocks))
+        return all(as_map(map_)._is_random for _, map_, _ in checked_blocks(self.blocks))
+
+    @property
+    def _block_of(self) -> Array:  # type: ignore[override]
+        return self.block_of_
+
+    @property
+    def _n_unprojected(self) -> int:  # type: ignore[override]
+        return sum(self._widths) if self._projects else 0
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
@@ -91,7 +100,7 @@ class BlockMap(FeatureMap):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        maps = [map_ for _, map_, _ in checked_blocks(self.blocks) if hasattr(map_, "__sklearn_tags__")]
+        maps = [as_map(map_) for _, map_, _ in checked_blocks(self.blocks)]
         tags.input_tags.positive_only = any(map_.__sklearn_tags__().input_tags.positive_only for map_ in maps)
         return tags
 
@@ -197,11 +206,16 @@ class BlockMap(FeatureMap):
         return np.hstack([found.transform(dense(block)).astype(X.dtype, copy=False) for found, block in pairs])
 
     def _unprojected(self, X: Any) -> Any:
-        """The features before any projection, for weights that `_folded` has made."""
+        """The features of all blocks before they are projected, for weights that `_folded` has made."""
         return _beside(list(self._raw(self._validated(X, reset=False))))
 
-    def _folded(self, weights: Array, intercepts: Array) -> tuple[Array, Array]:
-        """Weights (m, k) of the components, and intercepts, as those of the features before."""
+    def _folded(self, weights: Array, intercepts: Array) -> tuple[Array, Array] | None:
+        """Weights (n_unprojected, k) and intercepts (k,) of unprojected features; None if nothing is projected.
+
+        They give the same scores as weights (n_features_out, k) and intercepts of the components.
+        """
+        if not self._projects:
+            return None
         begin, folded = 0, []
         for found in self._components():
             own = found.vectors @ weights[begin : begin + len(found.variances)]
@@ -221,12 +235,7 @@ class BlockMap(FeatureMap):
         state: dict[str, Array] = {"widths": np.array(self._widths, np.int64)}
         for k, (map_, numbers) in enumerate(zip(self.maps_, self.columns_, strict=True)):
             state[f"{k}.columns"] = numbers.astype(np.int64)
-            if map_ is not None:
-                if not isinstance(map_, FeatureMap):
-                    raise ValueError(
-                        f"A {type(map_).__name__} needs its code, which a model file cannot hold; use joblib."
-                    )
-                state |= {f"{k}.map.{name}": array for name, array in map_._state().items()}
+            state |= {f"{k}.map.{name}": array for name, array in as_map(map_)._state().items()}
             if self._projects:
                 found = self._components()[k]
                 state |= {f"{k}.{name}": getattr(found, name) for name in ("means", "vectors", "variances")}
@@ -262,7 +271,7 @@ class BlockMap(FeatureMap):
 
 
 def checked_blocks(blocks: Any) -> list[tuple[str, Any, Any]]:
-    """The same, if they are what they should be."""
+    """Blocks as tuples of a name, a map and columns; refuses what is none, names that occur twice, and other maps."""
     names = [block[0] for block in blocks if isinstance(block, (tuple, list)) and len(block) == 3]
     if not blocks or len(names) != len(blocks) or not all(isinstance(name, str) for name in names):
         raise ValueError(f"blocks must be tuples of a name, a feature map and columns; got {_in_a_line(blocks)}.")
@@ -272,6 +281,28 @@ def checked_blocks(blocks: Any) -> list[tuple[str, Any, Any]]:
         if map_ is not None and (isinstance(map_, type) or not (hasattr(map_, "fit") and hasattr(map_, "transform"))):
             raise ValueError(f"The map of the block {name!r} must be a transformer or None; got {_in_a_line(map_)}.")
     return [tuple(block) for block in blocks]
+
+
+def numbered_blocks(blocks: Any, names: Array | None) -> list[tuple[str, Any, Any]]:
+    """Blocks with the numbers of columns in place of their names; ``names`` are those of all columns, or None."""
+    if names is None:
+        return checked_blocks(blocks)
+    position = {name: k for k, name in enumerate(names)}
+    found = []
+    for name, map_, columns in checked_blocks(blocks):
+        is_slice = isinstance(columns, slice)
+        given = (columns.start, columns.stop) if is_slice else np.atleast_1d(np.asarray(columns, object))
+        texts = [one for one in given if isinstance(one, str)]
+        missing = [one for one in texts if one not in position]
+        if missing:
+            raise ValueError(f"The block {name!r} wants a column {missing[0]!r}, which the data do not have.")
+        if is_slice and texts:  # with its end, as in a ColumnTransformer
+            begin, end = (position.get(bound, bound) for bound in given)
+            columns = slice(begin, end + 1 if isinstance(given[1], str) else end, columns.step)
+        elif len(texts) == len(given) > 0:
+            columns = [position[one] for one in texts]
+        found.append((name, map_, columns))
+    return found
 
 
 def _in_a_line(value: Any) -> str:

@@ -38,6 +38,25 @@ class FeatureMap(TransformerMixin, BaseEstimator):
 
     _is_random = False
     """Whether features are an average over chance, for which single precision is more than enough."""
+    _block_of: Array | None = None
+    """The number of the block of each feature, (n_features_out,); None for maps without blocks."""
+    _n_unprojected: int = 0
+    """Features that are made of a sample before they are projected to fewer; 0 for maps that project nothing."""
+    _n_features_out: int
+
+    def _unprojected(self, X: Any) -> Any:
+        """The features before they are projected, for weights that `_folded` has made."""
+        return self.transform(X)
+
+    def _folded(self, weights: Array, intercepts: Array) -> tuple[Array, Array] | None:
+        """Weights (n_unprojected, k) and intercepts (k,) of unprojected features; None if nothing is projected.
+
+        They give the same scores as weights (n_features_out, k) and intercepts of the projected features.
+        """
+        return None
+
+    def _finish(self) -> None:
+        """Drop what only further samples of `partial_fit` would need."""
 
     def _state(self) -> dict[str, Array]:
         """What was learnt from data, for a file."""

@@ -1,106 +1,101 @@
-"""What estimators on streams share: statistics of chunks, samples of rows, blocks of columns."""
+"""Models that learn from sums over chunks: the base of the estimators, and what they have learned.
+
+A model is targets (`NoTargets`, `RealTargets` or `ClassTargets`), which say what y means, and a rule (`Rule`), which
+makes weights of the features (`Weights`) of what was learned (`Learned`). All are frozen: an update makes others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, RegressorMixin, _fit_context, clone
-from sklearn.frozen import FrozenEstimator
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from histogp._core.data import Array
 from histogp._core.least_squares.statistics import StreamingStatistics, Sums
 from histogp._core.threads import Lazy, announce_compilation
-from histogp._estimator import reading, snapshot, updating
+from histogp._encoding import integer
+from histogp._estimator import reading, updating
 from histogp._sklearn import check_sample_weight, warn
-from histogp.exceptions import PrecisionWarning
-from histogp.feature_maps.block_map import BlockMap, checked_blocks
+from histogp.exceptions import ModelFileError, PrecisionWarning
+from histogp.feature_maps._adapters import as_map, fit_map
+from histogp.feature_maps.block_map import BlockMap, numbered_blocks
+from histogp.feature_maps.expansions import FeatureMap
+from histogp.streaming._targets import NoTargets, check_split
 
-# Bytes of statistics that are still reasonable.
-MOST_BYTES = 2**32
-
-
-@dataclass(frozen=True, eq=False)
-class Learned:
-    """All that was learnt so far; an update makes another one.
-
-    parts : statistics of the labelled rows, one, or one a class where these are weighted later
-    unlabelled : those of rows without labels
-    sample : some of the labelled rows, or None if nobody needs them
-    n_seen : rows so far, of any weight
-    solution : what was computed from them
-    """
-
-    feature_map: Any
-    parts: tuple[StreamingStatistics, ...]
-    unlabelled: StreamingStatistics | None = None
-    sample: Any = None
-    n_seen: int = 0
-    solution: Lazy = field(default_factory=Lazy)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "solution"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, solution=Lazy())
-
-    def converted(self, X: Any) -> Any:
-        """In the precision that features have."""
-        return X.astype(np.float32 if self.is_random else np.float64, copy=False)
-
-    @property
-    def is_random(self) -> bool:
-        """Whether single precision is more than enough."""
-        return getattr(self.feature_map, "_is_random", False)
-
-    def changed(self, **values: Any) -> Learned:
-        return replace(self, **values, solution=Lazy())
-
-    def features(self, X: Any) -> Any:
-        """The features of rows, in double precision, unless they are random anyway."""
-        X = self.converted(X)
-        Z = X if self.feature_map is None else self.feature_map.transform(X)
-        return Z.tocsr() if sparse.issparse(Z) else np.asarray(Z)
+# Those of 23,000 features; solving with them takes as much memory again.
+MOST_STATISTICS_BYTES = 2**32
+# Part of the squares of a feature that varies about its mean; of a smaller one sums over samples keep a few digits.
+SMALLEST_VARYING_PART = 1e-8
 
 
-class Streaming(BaseEstimator):
-    """Base of the estimators; subclasses have the parameters ``feature_map`` and ``chunk_bytes``."""
+class StreamingModel(BaseEstimator):
+    """Base of the estimators, which have targets (``_targets``) and a rule that finds weights (``_rule``)."""
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "feature_map": [None, HasMethods(["fit", "transform"])],
         "chunk_bytes": [Interval(Integral, 1, None, closed="left")],
     }
+    _targets: ClassVar[NoTargets]
 
     feature_map: Any
     chunk_bytes: int
+    # Parameters that some of the estimators have.
+    blocks: Any = None
+    block_components: int | None = None
+    class_weight: Any = None
+    random_state: Any = None
+
     n_features_in_: int
     n_samples_seen_: int
-    _learned: Learned
+    _learned: Any = None
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        try:
-            given = self._given_map()
-        except ValueError:  # of parameters that `fit` will refuse
-            given = None
-        if given is not None:
-            of_map = getattr(given, "__sklearn_tags__", None)
-            tags.input_tags.positive_only = of_map is not None and of_map().input_tags.positive_only
-        return tags
+    def _rule(self) -> Rule:
+        """How weights follow from what was learned, with the present parameters."""
+        raise NotImplementedError
 
-    def __sklearn_is_fitted__(self) -> bool:
-        # Rows without labels are not enough.
-        return hasattr(self, "_learned") and self._learned.n_seen > 0
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from these samples alone.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or, of real targets, (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights, which count like repeated samples.
+
+        Returns
+        -------
+        self
+        """
+        return self._learn(X, y, sample_weight, anew=True)
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from further samples: the model becomes that of a `fit` on all so far, with the same feature map.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or, of real targets, (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights, which count like repeated samples; they may all be zero.
+
+        Returns
+        -------
+        self
+        """
+        return self._learn(X, y, sample_weight)
 
     def save(self, path: Any, notes: Sequence[str] = ()) -> None:
-        """Write what was learnt to a file without code, which `histogp.load` reads; it can go on learning.
+        """Write what was learned to a file without code, which `histogp.load` reads; it can go on learning.
 
         The file takes the place of an older one as a whole or not at all. ``notes`` are texts for whoever reads it,
         which `histogp.describe` gives back.
@@ -110,156 +105,321 @@ class Streaming(BaseEstimator):
         check_is_fitted(self)
         _model_file.save(self, path, notes)
 
-    def _validated(self, X: Any, y: Any = "no_validation", *, reset: bool, **options: Any) -> Any:
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.multi_output = self._targets.is_multioutput
+        try:
+            of_map = as_map(self._given_map()).__sklearn_tags__()
+            tags.input_tags.positive_only = of_map.input_tags.positive_only
+        except ValueError:  # of parameters that `fit` will refuse
+            pass
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        # Samples without labels are not enough.
+        return self._learned is not None and self._learned.n_seen > 0
+
+    def _learn(self, X: Any, y: Any, sample_weight: Any = None, *, anew: bool = False, classes: Any = None) -> Self:
+        """Learn from samples, further ones or, ``anew``, these alone; ``classes`` are known beforehand."""
+        with updating(self) as changed:
+            learned = None if anew else changed._learned
+            known = changed._targets if learned is None else learned.targets
+            X, y = known.validate(partial(changed._validate, X, reset=learned is None), y)
+            weights = check_sample_weight(sample_weight, X, allow_all_zero=not anew)
+            targets = known.extended(y, classes)
+            if anew:
+                targets.check_enough()
+            values, weights = targets.encode(y, weights, changed.class_weight)
+            learned = changed._begin(X, y) if learned is None else learned
+            rule = changed._rule()
+            rule.check(learned, learned.n_seen + X.shape[0])
+            arranged = learned.arranged(targets, changed.class_weight == "balanced")
+            sample = arranged.sampled(X, values, weights, rule.n_left_out, changed.random_state)
+            summed = arranged.summed(X, values, weights, changed.chunk_bytes)
+            changed._install(summed.changed(sample=sample, n_seen=learned.n_seen + X.shape[0]))
+        return self
+
+    def _validate(self, X: Any, y: Any = "no_validation", *, reset: bool, **options: Any) -> Any:
+        """X, and y if there is one, as arrays or CSR in single or double precision."""
         announce_compilation()
         return validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset, order="C", **options
         )
 
     def _begin(self, X: Any, y: Any = None) -> Learned:
-        """Nothing learnt yet; the feature map is adapted to these rows."""
-        given = self._given_map()
-        feature_map: Any
-        if isinstance(given, FrozenEstimator):
-            feature_map = self._without_names(given.estimator)
-        else:
-            feature_map = None if given is None else clone(given).fit(X, y)
-            if hasattr(feature_map, "_finish"):
-                feature_map._finish()
-        learned = Learned(feature_map, ())
-        n_features = learned.features(X[:1]).shape[1]
-        if 8 * n_features**2 > MOST_BYTES:
+        """Nothing learned yet, with a feature map that is adapted to these samples."""
+        feature_map = fit_map(self._given_map(), X, y, vars(self).get("feature_names_in_"))
+        learned = Learned(feature_map, X.shape[1], self._targets, ())
+        width = learned.features(X[:1]).shape[1]
+        if 8 * width**2 > MOST_STATISTICS_BYTES:
             raise ValueError(
-                f"The statistics of {n_features:,} features would take {8e-9 * n_features**2:.0f} GB; use fewer "
-                "features, for instance by feature selection or a feature map with fewer components."
+                f"The statistics of {width:,} features would take {8e-9 * width**2:.0f} GB; use fewer features, for "
+                "instance by feature selection or a feature map with fewer components."
             )
-        return learned.changed(parts=(StreamingStatistics.empty(n_features),))
+        return learned.changed(parts=(StreamingStatistics.empty(width),))
 
     def _given_map(self) -> Any:
-        """The feature map, as the parameters say, or None."""
-        return self.feature_map
-
-    def _without_names(self, feature_map: Any) -> Any:
-        """The same fitted map for rows as arrays, if its names are those of the data."""
-        if "feature_names_in_" not in vars(feature_map):
-            return feature_map
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None and not np.array_equal(feature_map.feature_names_in_, names):
-            raise ValueError("The feature names of the data are not those that the feature_map was fitted to.")
-        feature_map = snapshot(feature_map)
-        del feature_map.feature_names_in_
-        return feature_map
-
-    def _slices(self, learned: Learned, n_rows: int) -> Iterator[slice]:
-        """Rows whose features have about ``chunk_bytes``, also before a projection."""
-        width = max(len(learned.parts[0].sums), sum(getattr(learned.feature_map, "_widths", ())))
-        step = max(1, self.chunk_bytes // ((4 if learned.is_random else 8) * width))
-        for begin in range(0, n_rows, step):
-            yield slice(begin, min(begin + step, n_rows))
-
-    def _summed(
-        self, learned: Learned, X: Any, targets: Array | None = None, weights: Array | None = None
-    ) -> StreamingStatistics:
-        """Statistics of the features of rows."""
-        n_targets = 0 if targets is None else targets.shape[1]
-        sums = Sums(len(learned.parts[0].sums), n_targets, single=learned.is_random)
-        for some in self._slices(learned, X.shape[0]):
-            own = [None if array is None else array[some] for array in (targets, weights)]
-            sums.add(learned.features(X[some]), *own)
-        return sums.total()
-
-    def _weights(self, sample_weight: Any, X: Any, *, is_part: bool = False) -> Array:
-        """One a row; those of a part of the data may all be zero."""
-        return check_sample_weight(sample_weight, X, allow_all_zero=is_part)
-
-    def _adopt(self, learned: Learned) -> None:
-        """Swap what is learnt as a whole."""
-        self.n_samples_seen_ = learned.n_seen
-        self._learned = learned
-
-    def _linear(self, X: Any, coefficients: Array, intercepts: Array) -> Array:
-        """``phi(X) @ coefficients + intercepts`` in pieces, (n, k), in the precision of X."""
-        learned = self._learned
-        features, feature_map = learned.features, learned.feature_map
-        if getattr(feature_map, "_projects", False):
-            # Products with features before the projection are cheaper than the projection.
-            given = coefficients, intercepts
-            # With the weights that they were made of, so that nothing else can have their place in memory.
-            _, (coefficients, intercepts) = learned.solution.get(
-                "folded", lambda: (given, feature_map._folded(*given)), (id(given[0]), id(given[1]))
-            )
-            features = lambda X: feature_map._unprojected(learned.converted(X))  # noqa: E731
-        if learned.is_random:
-            coefficients = coefficients.astype(np.float32)
-        out = np.empty((X.shape[0], len(intercepts)), X.dtype)
-        for some in self._slices(learned, X.shape[0]):
-            out[some] = features(X[some]) @ coefficients + intercepts
-        return out
-
-
-def rows_of(X: Any, index: Any) -> Any:
-    """Some rows as a copy of their own."""
-    return X[index] if sparse.issparse(X) else np.array(X[index])
-
-
-BLOCKS = """blocks : list of (name, map, columns) or None, default=None
-        In place of ``feature_map``: several maps, each of some columns, as in `histogp.feature_maps.BlockMap`."""
-
-
-class WithBlocks(Streaming):
-    """For estimators with the parameters ``blocks`` and, perhaps, ``block_components``."""
-
-    blocks: Any
-    block_components: int | None = None
-
-    def _given_map(self) -> Any:
+        """The feature map or blocks of the parameters; None for the features as they are."""
         if self.blocks is None:
             if self.block_components is not None:
-                raise ValueError("block_components are those of blocks, and there are none.")
+                raise ValueError(f"block_components={self.block_components!r} needs blocks=...; got blocks=None.")
             return self.feature_map
         if self.feature_map is not None:
-            raise ValueError("Give either a feature_map or blocks.")
-        return BlockMap(self._numbered(), pca_components=self.block_components, chunk_bytes=self.chunk_bytes)
+            raise ValueError("Give either a feature_map or blocks, not both.")
+        blocks = numbered_blocks(self.blocks, vars(self).get("feature_names_in_"))
+        return BlockMap(blocks, pca_components=self.block_components, chunk_bytes=self.chunk_bytes)
 
-    def _numbered(self) -> list[tuple[str, Any, Any]]:
-        """Blocks with numbers in place of the names of columns."""
-        names = getattr(self, "feature_names_in_", None)
-        if names is None:
-            return checked_blocks(self.blocks)
-        position = {name: k for k, name in enumerate(names)}
-        found = []
-        for name, map_, columns in checked_blocks(self.blocks):
-            is_slice = isinstance(columns, slice)
-            given = (columns.start, columns.stop) if is_slice else np.atleast_1d(np.asarray(columns, object))
-            texts = [one for one in given if isinstance(one, str)]
-            missing = [one for one in texts if one not in position]
-            if missing:
-                raise ValueError(f"The block {name!r} wants a column {missing[0]!r}, which the data do not have.")
-            if is_slice and texts:  # with its end, as in a ColumnTransformer
-                begin, end = (position.get(bound, bound) for bound in given)
-                columns = slice(begin, end + 1 if isinstance(given[1], str) else end, columns.step)
-            elif len(texts) == len(given) > 0:
-                columns = [position[one] for one in texts]
-            found.append((name, map_, columns))
+    def _install(self, learned: Learned) -> None:
+        """Set the fitted attributes."""
+        self.__dict__.update(learned.targets.attributes(), n_samples_seen_=learned.n_seen, _learned=learned)
+
+    def _solve(self) -> Weights:
+        """The weights by the present parameters; computed when they are first needed."""
+        check_is_fitted(self)
+        self._validate_params()
+        learned, rule = self._learned, self._rule()
+
+        def solve() -> Weights:
+            rule.check(learned, learned.n_seen)
+            return rule.solve(learned)
+
+        return learned.solution.get("weights", solve, rule)
+
+    def _score(self, X: Any) -> Array:
+        """Scores (n, k) of samples X, linear in their features."""
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        return self._learned.score(X, self._solve(), self.chunk_bytes)
+
+
+def solved(read: Callable[[Learned, Weights], Any], doc: str) -> Any:
+    """A fitted attribute that is read off what was learned and the weights, once these are there."""
+
+    @reading
+    def get(self: StreamingModel) -> Any:
+        weights = self._solve()
+        return read(self._learned, weights)
+
+    return property(get, doc=doc)
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """A linear function of features.
+
+    coefficients : (m, k); intercepts : (k,)
+    folded : what gives the same from features before they are projected; None if nothing is projected
+    extra : what else a solution tells, by name
+    """
+
+    coefficients: Array
+    intercepts: Array
+    folded: Weights | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+class Rule:
+    """How weights follow from what was learned. Subclasses are frozen; equal ones have the same solution."""
+
+    n_left_out: int = 0
+    """Samples to keep, which the solution leaves out in turn."""
+
+    def check(self, learned: Learned, n_samples: int) -> None:
+        """Refuse parameters that do not go with the features, or with so many samples."""
+
+    def solve(self, learned: Learned) -> Weights:
+        """The weights."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """All that was learned so far; an update makes another one.
+
+    n_inputs : features before the map
+    parts : statistics of the labeled samples: one, or one a class where these are weighted later
+    unlabeled : those of samples without labels
+    sample : some of the labeled samples, or None if no rule needs them
+    n_seen : labeled samples so far, of any weight
+    solution : what was computed from them
+    """
+
+    feature_map: FeatureMap
+    n_inputs: int
+    targets: NoTargets
+    parts: tuple[StreamingStatistics, ...]
+    unlabeled: StreamingStatistics | None = None
+    sample: Sample | None = None
+    n_seen: int = 0
+    solution: Lazy = field(default_factory=Lazy)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "solution"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, solution=Lazy())
+
+    def changed(self, **values: Any) -> Learned:
+        """With other values, and nothing computed from them yet."""
+        return replace(self, **values, solution=Lazy())
+
+    @property
+    def width(self) -> int:
+        """Features after the map."""
+        return len(self.parts[0].sums)
+
+    @property
+    def dtype(self) -> type:
+        """The precision of features; for random ones single precision is more than enough."""
+        return np.float32 if self.feature_map._is_random else np.float64
+
+    def features(self, X: Any, *, projected: bool = True) -> Any:
+        """The features of samples, (n, m), dense or CSR."""
+        transform = self.feature_map.transform if projected else self.feature_map._unprojected
+        Z = transform(X.astype(self.dtype, copy=False))
+        return Z.tocsr() if sparse.issparse(Z) else np.asarray(Z)
+
+    def chunks(self, n_samples: int, chunk_bytes: int) -> Iterator[slice]:
+        """Samples whose features have about ``chunk_bytes``, also before they are projected."""
+        width = max(self.width, self.feature_map._n_unprojected)
+        step = max(1, chunk_bytes // (np.dtype(self.dtype).itemsize * width))
+        for begin in range(0, n_samples, step):
+            yield slice(begin, min(begin + step, n_samples))
+
+    def sum_up(self, X: Any, values: Array | None, weights: Array | None, chunk_bytes: int) -> StreamingStatistics:
+        """Statistics of the features of samples, with encoded targets (n, k) and weights (n,) if there are any."""
+        sums = Sums(self.width, 0 if values is None else values.shape[1], single=self.dtype == np.float32)
+        for some in self.chunks(X.shape[0], chunk_bytes):
+            own = [None if array is None else array[some] for array in (values, weights)]
+            sums.add(self.features(X[some]), *own)
+        return sums.total()
+
+    def arranged(self, targets: NoTargets, balanced: bool) -> Learned:
+        """As if the targets had been these from the beginning; if ``balanced``, with statistics of each class."""
+        places, n_targets = targets.places_of(self.targets), targets.n_targets
+        parts = [part.with_targets(places, n_targets) for part in self.parts]
+        if balanced:
+            check_split(parts, max(len(places), 1))
+            given = parts if len(places) else []
+            parts = [StreamingStatistics.empty(self.width, n_targets) for _ in range(n_targets)]
+            for place, part in zip(places, given, strict=True):
+                parts[place] = part
+        else:
+            parts = [sum(parts[1:], parts[0])]
+        sample = None if self.sample is None else self.sample.with_targets(places, n_targets)
+        return self.changed(targets=targets, parts=tuple(parts), sample=sample)
+
+    def summed(self, X: Any, values: Array, weights: Array, chunk_bytes: int) -> Learned:
+        """With further samples in the statistics, each in those of its class if there are several."""
+        parts = list(self.parts)
+        part_of = values.argmax(axis=1) if len(parts) > 1 else np.zeros(X.shape[0], np.int64)
+        for k in np.unique(part_of):
+            own = part_of == k if len(parts) > 1 else slice(None)
+            parts[k] += self.sum_up(X[own], values[own], weights[own], chunk_bytes)
+        return self.changed(parts=tuple(parts))
+
+    def sampled(self, X: Any, values: Array, weights: Array, size: int, random_state: Any) -> Sample | None:
+        """The sample to keep after further samples."""
+        if not size:
+            return None
+        sample = self.sample
+        seed = int(check_random_state(random_state).randint(2**31)) if sample is None else sample.seed
+        drawn = Sample.draw(seed, self.n_seen, size, X, values, weights)
+        return (drawn if sample is None else sample + drawn).smallest(size)
+
+    def weights(self, coefficients: Array, intercepts: Array, **extra: Any) -> Weights:
+        """Weights of the features, also folded into those of unprojected ones.
+
+        Products with unprojected features are cheaper than to project these.
+        """
+        folded = self.feature_map._folded(coefficients, intercepts)
+        return Weights(coefficients, intercepts, None if folded is None else Weights(*folded), extra)
+
+    def score(self, X: Any, weights: Weights, chunk_bytes: int) -> Array:
+        """``features @ coefficients + intercepts`` in chunks, (n, k), in the precision of X."""
+        used = weights.folded or weights
+        coefficients: Array = used.coefficients.astype(self.dtype, copy=False)
+        out = np.empty((X.shape[0], len(used.intercepts)), X.dtype)
+        for some in self.chunks(X.shape[0], chunk_bytes):
+            out[some] = self.features(X[some], projected=used is weights) @ coefficients + used.intercepts
+        return out
+
+    def statistics(self, balanced: bool = False) -> StreamingStatistics:
+        """Of features and targets to learn from; refuses those of no samples, and warns of those with few digits."""
+        found = self.targets.statistics(self.parts, balanced)
+        if found.count == 0:
+            raise ValueError("There are no labeled samples with a positive weight to learn from yet.")
+        squares = found.gram.diagonal()
+        varying = squares - found.sums**2 / found.weight
+        rounding = 4 * found.count * np.finfo(float).eps
+        if np.any((varying < SMALLEST_VARYING_PART * squares) & (varying > rounding * squares)):
+            warn(
+                "Some features vary little against their mean, so that sums over samples know them to a few digits "
+                "only: subtract their means first, for instance by StandardScaler.",
+                PrecisionWarning,
+            )
         return found
 
-    def _block_of(self) -> Array | None:
-        """The number of the block of each feature, (m,); None without blocks."""
-        feature_map = self._learned.feature_map
-        return feature_map.block_of_ if isinstance(feature_map, BlockMap) else None
+    def to_state(self, writer: Any) -> dict[str, Any]:
+        """Entries of the document of a model file; arrays go to the writer."""
+        writer.arrays |= {f"map.{name}": array for name, array in self.feature_map._state().items()}
+        for k, part in enumerate(self.parts):
+            writer.arrays |= part.arrays(f"part.{k}.")
+        if self.unlabeled is not None:
+            writer.arrays |= self.unlabeled.arrays("unlabelled.")
+        own = {"n_features": self.n_inputs, "n_seen": self.n_seen, "n_parts": len(self.parts)}
+        of_sample = {"sample": None, "sample_seed": None} if self.sample is None else self.sample.to_state(writer)
+        return own | self.targets.to_state(writer) | of_sample
+
+    @classmethod
+    def from_state(cls, document: dict[str, Any], reader: Any, given_map: Any, targets: Any, balanced: bool) -> Learned:
+        """The inverse, which believes nothing; ``targets`` are those of a model that has learned nothing."""
+        n_parts = min(integer(document, "n_parts", 1), 2**16)
+        parts = tuple(StreamingStatistics.from_arrays(reader, f"part.{k}.") for k in range(n_parts))
+        unlabeled = None
+        if reader.has("unlabelled.gram"):
+            unlabeled = StreamingStatistics.from_arrays(reader, "unlabelled.")
+        n_inputs = integer(document, "n_features", 1)
+        feature_map = clone(as_map(given_map))
+        feature_map._validate_params()
+        feature_map._restore(n_inputs, reader)
+        n_targets = parts[0].cross.shape[1]
+        everything = [*parts, *([] if unlabeled is None else [unlabeled])]
+        if any(len(one.sums) != feature_map._n_features_out for one in everything) or any(
+            one.cross.shape[1] != n_targets for one in parts
+        ):
+            raise ModelFileError("its statistics do not fit together.")
+        known = targets.from_state(document, reader, parts, balanced)
+        sample = None
+        if document["sample"] is not None:
+            sample = Sample.from_state(document, reader, n_inputs, n_targets)
+        return cls(feature_map, n_inputs, known, parts, unlabeled, sample, integer(document, "n_seen", 1))
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """The rows with the smallest of random numbers, each of which a row draws when it comes. Immutable.
+    """The samples with the smallest of random numbers, each of which a sample draws when it comes.
 
-    priorities : (s,), ascending; X : (s, D), dense or CSR; targets : (s, k); weights : (s,)
+    seed : of the random numbers
+    priorities : (s,), these, ascending; X : (s, D), dense or CSR; targets : (s, k), encoded; weights : (s,)
     """
 
+    seed: int
     priorities: Array
     X: Any
     targets: Array
     weights: Array
+
+    @classmethod
+    def draw(cls, seed: int, n_before: int, size: int, X: Any, targets: Array, weights: Array) -> Sample:
+        """Up to ``size`` of samples that come after ``n_before`` others; none of those without weight."""
+        random_numbers = np.random.default_rng([seed, n_before]).random(X.shape[0])
+        priorities = np.where(weights > 0, random_numbers, np.inf)
+        chosen = np.argsort(priorities, kind="stable")[:size]
+        chosen = np.sort(chosen[np.isfinite(priorities[chosen])])
+        own = X[chosen] if sparse.issparse(X) else np.array(X[chosen])
+        return cls(seed, priorities[chosen], own, targets[chosen], weights[chosen])
 
     def __add__(self, other: Sample) -> Sample:
         both = [self.X, other.X]
@@ -267,126 +427,47 @@ class Sample:
             X = sparse.vstack([sparse.csr_array(X) for X in both], format="csr")
         else:
             X = np.concatenate(both)
-        return Sample(
-            np.concatenate([self.priorities, other.priorities]),
-            X,
-            np.concatenate([self.targets, other.targets]),
-            np.concatenate([self.weights, other.weights]),
-        )
+        names = ("priorities", "targets", "weights")
+        joined = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in names}
+        return Sample(self.seed, X=X, **joined)
 
     def smallest(self, size: int) -> Sample:
+        """Those with the smallest random numbers."""
         order = np.argsort(self.priorities, kind="stable")[:size]
-        return Sample(self.priorities[order], self.X[order], self.targets[order], self.weights[order])
+        return Sample(self.seed, self.priorities[order], self.X[order], self.targets[order], self.weights[order])
 
-    def with_targets(self, positions: Array, n_targets: int) -> Sample:
+    def with_targets(self, places: Array, n_targets: int) -> Sample:
+        """Among more targets, where the present ones are at ``places``; the others are zero."""
         targets = np.zeros((len(self.targets), n_targets))
-        targets[:, positions] = self.targets
-        return Sample(self.priorities, self.X, targets, self.weights)
+        targets[:, places] = self.targets
+        return replace(self, targets=targets)
 
+    def to_state(self, writer: Any) -> dict[str, Any]:
+        """Entries of the document of a model file; arrays go to the writer."""
+        arrays = {name: getattr(self, name) for name in ("priorities", "targets", "weights")}
+        is_sparse = sparse.issparse(self.X)
+        if is_sparse:
+            arrays |= {name: getattr(self.X, name).astype(np.int64) for name in ("indices", "indptr")}
+        arrays["data" if is_sparse else "X"] = (self.X.data if is_sparse else self.X).astype(np.float64)
+        writer.arrays |= {f"sample.{name}": array for name, array in arrays.items()}
+        return {"sample": "sparse" if is_sparse else "dense", "sample_seed": self.seed}
 
-# Part of the squares of a feature, below which its variance is known to a few digits.
-FEWEST_DIGITS = 1e-8
-EPSILON = np.finfo(float).eps
-
-
-class Linear(Streaming):
-    """Base of estimators that predict by weights of the features."""
-
-    def _solved(self) -> tuple[Any, ...]:
-        """Weights (m, k), intercepts (k,), and what else comes with them."""
-        raise NotImplementedError
-
-    def _scores(self, X: Any) -> Array:
-        check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        coefficients, intercepts, *_ = self._solved()
-        return self._linear(X, coefficients, intercepts)
-
-    def _sampled(self, learned: Learned, X: Any, targets: Array, weights: Array) -> Any:
-        """The sample of rows to keep after rows that come now."""
-        return None
-
-
-class Regression(RegressorMixin, Linear):
-    """Base of regressors, with one target or several."""
-
-    _is_vector: bool
-
-    @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from rows X (n_samples, n_features) and targets y (n_samples,) or (n_samples, n_targets) alone."""
-        with updating(self) as changed:
-            X, y = changed._validated(X, y, reset=True, multi_output=True, y_numeric=True)
-            changed._add(changed._begin(X, y), X, y, changed._weights(sample_weight, X))
-        return self
-
-    @_fit_context(prefer_skip_nested_validation=False)
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from further rows: the model becomes that of a `fit` on all so far, with the same feature map."""
-        with updating(self) as changed:
-            first = not hasattr(changed, "_learned")
-            X, y = changed._validated(X, y, reset=first, multi_output=True, y_numeric=True)
-            weights = changed._weights(sample_weight, X, is_part=True)
-            changed._add(changed._begin(X, y) if first else changed._learned, X, y, weights)
-        return self
-
-    def _add(self, learned: Learned, X: Any, y: Array, weights: Array) -> None:
-        targets = np.asarray(y, np.float64).reshape(X.shape[0], -1)
-        statistics = learned.parts[0]
-        if statistics.count == 0:
-            statistics = StreamingStatistics.empty(len(statistics.sums), targets.shape[1])
-            is_vector = y.ndim == 1
-        elif targets.shape[1] != statistics.cross.shape[1]:
-            raise ValueError(f"There were {statistics.cross.shape[1]} targets so far, now {targets.shape[1]}.")
-        else:
-            is_vector = self._is_vector
-        statistics += self._summed(learned, X, targets, weights)
-        sample = self._sampled(learned, X, targets, weights)
-        self._is_vector = is_vector
-        self._adopt(learned.changed(parts=(statistics,), sample=sample, n_seen=learned.n_seen + X.shape[0]))
-
-    @reading
-    def predict(self, X: Any) -> Array:
-        """Targets for each row of X, (n,) or (n, n_targets)."""
-        scores = self._scores(X)
-        return scores[:, 0] if self._is_vector else scores
-
-    @property
-    @reading
-    def coef_(self) -> Array:
-        """Weights of the features."""
-        check_is_fitted(self)
-        coefficients = self._solved()[0].T
-        return coefficients[0] if self._is_vector else coefficients
-
-    @property
-    @reading
-    def intercept_(self) -> Any:
-        """What is predicted where all features are zero."""
-        check_is_fitted(self)
-        intercepts = self._solved()[1]
-        return float(intercepts[0]) if self._is_vector else intercepts
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
-    def _statistics(self) -> StreamingStatistics:
-        """Of features and targets."""
-        return self._learned.parts[0]
-
-
-def labelled(statistics: StreamingStatistics) -> StreamingStatistics:
-    """The same, if there is anything to learn from."""
-    if statistics.count == 0:
-        raise ValueError("There are no labelled rows with a positive weight to learn from yet.")
-    squares = statistics.gram.diagonal()
-    centred = squares - statistics.sums**2 / statistics.weight
-    if np.any((centred < FEWEST_DIGITS * squares) & (centred > 4 * statistics.count * EPSILON * squares)):
-        warn(
-            "Some features vary little against their mean, so that sums over rows know them to a few digits only: "
-            "subtract their means first, for instance by StandardScaler.",
-            PrecisionWarning,
+    @classmethod
+    def from_state(cls, document: dict[str, Any], reader: Any, n_features: int, n_targets: int) -> Sample:
+        """The sample in a model file; the inverse of `to_state`, which believes nothing."""
+        seed = integer(document, "sample_seed")
+        priorities = reader.array("sample.priorities", np.float64, (None,))
+        n_samples = len(priorities)
+        targets = reader.array("sample.targets", np.float64, (n_samples, n_targets))
+        weights = reader.array("sample.weights", np.float64, (n_samples,), lowest=0)
+        if document["sample"] == "dense":
+            X = reader.array("sample.X", np.float64, (n_samples, n_features))
+            return cls(seed, priorities, X, targets, weights)
+        entries = (
+            reader.array("sample.data", np.float64, (None,)),
+            reader.array("sample.indices", np.int64, (None,), lowest=0),
+            reader.array("sample.indptr", np.int64, (n_samples + 1,), lowest=0),
         )
-    return statistics
+        X = sparse.csr_array(entries, shape=(n_samples, n_features))
+        X.check_format(full_check=True)
+        return cls(seed, priorities, X, targets, weights)

@@ -2,143 +2,136 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
 
 from histogp._core.data import Array
 from histogp._core.least_squares.ridge import Components
 from histogp._core.least_squares.statistics import Quadratic
-from histogp._estimator import reading, updating
-from histogp.streaming._stream import Learned, Streaming
+from histogp._estimator import reading
+from histogp.streaming._stream import Learned, Rule, StreamingModel, Weights, solved
+from histogp.streaming._targets import NoTargets
 
 
-class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Streaming):
+class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StreamingModel):
     """Principal component analysis from sums over chunks (algorithm 2 of chi2-linear-approximation).
 
-    Exact: the same as that of all rows at once. Rows with and without labels may take part alike.
+    Exact: that of all samples at once. Samples with and without labels may take part alike.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        None keeps as many as there are features, or rows.
+        None keeps as many as there are features, or samples.
     feature_map : transformer or None, default=None
-        Maps rows to features first, for instance `histogp.feature_maps.AdditiveChi2Map`; adapted to the rows of `fit`,
-        or to the first ones of `partial_fit`.
+        Maps samples to features first, for instance `histogp.feature_maps.AdditiveChi2Map`; adapted to the samples of
+        `fit`, or to the first ones of `partial_fit`. None takes the features as they are.
     chunk_bytes : int, default=2**27
         Memory for features at a time.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components_, n_features)
+        Directions, by falling variance; the largest entry of each is positive.
     mean_ : ndarray of shape (n_features,)
-    explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components_,)
+        Of the features that the map gives.
+    explained_variance_ : ndarray of shape (n_components_,)
+        Variance along each component.
+    explained_variance_ratio_ : ndarray of shape (n_components_,)
+        Variance along each component as part of that of all features.
     n_components_ : int
+        Components that are kept.
     n_samples_seen_ : int
+        Samples so far.
     n_features_in_ : int
+        Features of a sample before the map.
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of these, if the data have names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histogp.streaming import StreamingPCA
+    >>> X = np.random.default_rng(0).random((1000, 3)) * [1, 10, 100]
+    >>> pca = StreamingPCA(2)
+    >>> for rows in np.split(np.arange(1000), 10):
+    ...     pca = pca.partial_fit(X[rows])
+    >>> pca.explained_variance_ratio_.round(2)
+    array([0.99, 0.01])
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        **Streaming._parameter_constraints,
+        **StreamingModel._parameter_constraints,
         "n_components": [None, Interval(Integral, 1, None, closed="left")],
     }
+    _targets = NoTargets()
 
     def __init__(self, n_components: int | None = None, *, feature_map: Any = None, chunk_bytes: int = 2**27):
         self.n_components = n_components
         self.feature_map = feature_map
         self.chunk_bytes = chunk_bytes
 
-    @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any = None) -> StreamingPCA:
-        """Learn from rows X (n_samples, n_features), dense or sparse, alone; y is ignored."""
-        with updating(self) as changed:
-            X = changed._validated(X, reset=True)
-            changed._add(changed._begin(X), X)
-        return self
+    components_ = solved(lambda learned, found: found.coefficients.T, "Directions, by falling variance.")
+    mean_ = solved(lambda learned, found: found.extra["mean"], "Of the features that the map gives.")
+    explained_variance_ = solved(lambda learned, found: found.extra["variance"], "Variance along each component.")
+    explained_variance_ratio_ = solved(lambda learned, found: found.extra["ratio"], "Variances as parts of all.")
+    n_components_ = solved(lambda learned, found: len(found.intercepts), "Components that are kept.")
 
-    @_fit_context(prefer_skip_nested_validation=False)
-    def partial_fit(self, X: Any, y: Any = None) -> StreamingPCA:
-        """Learn from further rows X (n_samples, n_features), dense or sparse; y is ignored."""
-        with updating(self) as changed:
-            first = not hasattr(changed, "_learned")
-            X = changed._validated(X, reset=first)
-            changed._add(changed._begin(X) if first else changed._learned, X)
-        return self
+    def fit(self, X: Any, y: Any = None) -> Self:  # type: ignore[override]
+        """Learn from samples X (n_samples, n_features), dense or sparse, alone; y is ignored."""
+        return self._learn(X, None, anew=True)
 
-    def _add(self, learned: Learned, X: Any) -> None:
-        (statistics,) = learned.parts
-        statistics += self._summed(learned, X)
-        available = min(len(statistics.sums), statistics.count)
-        if self.n_components is not None and self.n_components > available:
-            raise ValueError(f"n_components={self.n_components} is more than the {available} that there are.")
-        self._adopt(learned.changed(parts=(statistics,), n_seen=learned.n_seen + X.shape[0]))
+    def partial_fit(self, X: Any, y: Any = None) -> Self:  # type: ignore[override]
+        """Learn from further samples X (n_samples, n_features), dense or sparse; y is ignored."""
+        return self._learn(X, None)
 
     @reading
     def transform(self, X: Any) -> Array:
-        """The coordinates of rows along the components, (n, n_components_)."""
-        check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        found = self._found()
-        return self._linear(X, found.vectors, -found.means @ found.vectors)
+        """The coordinates of samples X (n_samples, n_features) along the components, (n_samples, n_components_)."""
+        return self._score(X)
 
     @reading
     def inverse_transform(self, X: Any) -> Array:
-        """Features, before the projection, from coordinates (n, n_components_)."""
-        check_is_fitted(self)
-        return np.asarray(X) @ self._found().vectors.T + self._found().means
-
-    @reading
-    def _found(self) -> Components:
-        check_is_fitted(self)
-        self._validate_params()
-        (statistics,) = self._learned.parts
-        wanted = min(self.n_components or len(statistics.sums), len(statistics.sums), statistics.count)
-
-        def compute() -> Components:
-            found = Components.of(Quadratic.of(statistics), wanted)
-            # As in scikit-learn: the largest entry of each component is positive.
-            largest = np.abs(found.vectors).argmax(axis=0)
-            signs = np.sign(found.vectors[largest, np.arange(wanted)])
-            return replace(found, vectors=found.vectors * np.where(signs == 0, 1, signs))
-
-        return self._learned.solution.get("components", compute, wanted)
-
-    @property
-    def components_(self) -> Array:
-        """Rows are directions."""
-        return self._found().vectors.T
-
-    @property
-    def mean_(self) -> Array:
-        """Of the features."""
-        return self._found().means
-
-    @property
-    @reading
-    def explained_variance_(self) -> Array:
-        """Along each component."""
-        check_is_fitted(self)
-        return self._found().variances / max(self._learned.parts[0].count - 1, 1)
-
-    @property
-    @reading
-    def explained_variance_ratio_(self) -> Array:
-        """The same as part of all."""
-        check_is_fitted(self)
-        (statistics,) = self._learned.parts
-        total = np.trace(statistics.gram) - statistics.sums @ self.mean_
-        return self._found().variances / max(total, np.finfo(float).tiny)
-
-    @property
-    def n_components_(self) -> int:
-        return self._found().vectors.shape[1]
+        """Features before the projection, from coordinates X (n_samples, n_components_)."""
+        found = self._solve()
+        return np.asarray(X) @ found.coefficients.T + found.extra["mean"]
 
     @property
     def _n_features_out(self) -> int:
         return self.n_components_
+
+    def _rule(self) -> ComponentsRule:
+        return ComponentsRule(self.n_components)
+
+
+@dataclass(frozen=True)
+class ComponentsRule(Rule):
+    """The leading principal components; all of them if ``n_components`` is None."""
+
+    n_components: int | None
+
+    def check(self, learned: Learned, n_samples: int) -> None:
+        available = min(learned.width, n_samples)
+        if self.n_components is not None and self.n_components > available:
+            raise ValueError(f"n_components={self.n_components} is more than the {available} that there are.")
+
+    def solve(self, learned: Learned) -> Weights:
+        (statistics,) = learned.parts
+        wanted = self.n_components or min(learned.width, statistics.count)
+        found = Components.of(Quadratic.of(statistics), wanted)
+        # As in scikit-learn: the largest entry of each component is positive.
+        largest = np.abs(found.vectors).argmax(axis=0)
+        signs = np.sign(found.vectors[largest, np.arange(wanted)])
+        vectors = found.vectors * np.where(signs == 0, 1, signs)
+        total = np.trace(statistics.gram) - statistics.sums @ found.means
+        return learned.weights(
+            vectors,
+            -found.means @ vectors,
+            mean=found.means,
+            variance=found.variances / max(statistics.count - 1, 1),
+            ratio=found.variances / max(total, np.finfo(float).tiny),
+        )

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
 
 from histogp._core.data import Array
 from histogp._core.least_squares.group_lasso import group_lasso
@@ -21,87 +21,37 @@ from histogp._core.least_squares.statistics import Quadratic
 from histogp._estimator import reading
 from histogp._sklearn import warn
 from histogp.exceptions import NotConvergedWarning
-from histogp.feature_maps.block_map import BlockMap
-from histogp.streaming._stream import BLOCKS, Learned, Regression, Streaming, WithBlocks, labelled
+from histogp.streaming._stream import Learned, Rule, StreamingModel, Weights, solved
+from histogp.streaming._targets import RealTargets
 
-_ATTRIBUTES = """coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
-        Weights of the features that the map gives; computed when they are first needed.
-    intercept_ : float or ndarray of shape (n_targets,)
-    n_iter_ : int or ndarray of shape (n_targets,)
-    n_samples_seen_ : int
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)"""
-
-
-class _Penalised(Regression):
-    """What the two share."""
-
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **Streaming._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "fit_intercept": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-    }
-
-    alpha: float
-    fit_intercept: bool
-    max_iter: int
-    tol: float
-
-    def _solved(self) -> tuple[Array, Array, Array]:
-        """Weights (m, k), intercepts (k,), and iterations (k,)."""
-        self._validate_params()
-        key = (self.alpha, self.fit_intercept, self.max_iter, self.tol, self._key())
-        return self._learned.solution.get("weights", self._solve, key)
-
-    def _solve(self) -> tuple[Array, Array, Array]:
-        problem = Quadratic.of(labelled(self._statistics()), intercept=bool(self.fit_intercept))
-        weights, n_iter = self._minimum(problem)
-        # To see that zeros are the solution counts as an iteration.
-        return weights, problem.intercepts(weights), np.maximum(n_iter, 1)
-
-    def _key(self) -> Hashable:
-        """What else the solution depends on."""
-        raise NotImplementedError
-
-    def _minimum(self, problem: Quadratic) -> tuple[Array, Array]:
-        """Weights (m, k) and iterations (k,)."""
-        raise NotImplementedError
-
-    def _warn_of_gap(self) -> None:
-        warn(
-            f"The duality gap is not below tol={self.tol} after {self.max_iter} iterations: raise max_iter, tol or "
-            "alpha, or bring the features to similar scales.",
-            NotConvergedWarning,
-        )
-
-    @property
-    @reading
-    def n_iter_(self) -> Any:
-        """Iterations that the solution took."""
-        check_is_fitted(self)
-        n_iter = self._solved()[2]
-        return int(n_iter[0]) if self._is_vector else n_iter
+_CONSTRAINTS: dict[str, list] = {
+    **StreamingModel._parameter_constraints,
+    "alpha": [Interval(Real, 0, None, closed="neither")],
+    "fit_intercept": ["boolean"],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "tol": [Interval(Real, 0, None, closed="left")],
+}
 
 
-class StreamingElasticNet(_Penalised):
-    __doc__ = f"""Regression with the penalty of the elastic net or the LASSO, from sums over chunks.
+class StreamingElasticNet(RegressorMixin, StreamingModel):
+    """Regression with the penalty of the elastic net or the LASSO, from sums over chunks.
 
-    Minimises ``|y - Z w|^2 / (2 n) + alpha l1_ratio |w|_1 + alpha (1 - l1_ratio) |w|^2 / 2``, as
-    `sklearn.linear_model.ElasticNet` does, for every target by itself; exact, whatever the number of rows.
+    Minimizes ``|y - Z w|^2 / (2 n) + alpha l1_ratio |w|_1 + alpha (1 - l1_ratio) |w|^2 / 2``, as
+    `sklearn.linear_model.ElasticNet` does, for every target by itself; exact, whatever the number of samples.
 
     Parameters
     ----------
     feature_map : transformer or None, default=None
-        Maps rows to features, for instance `histogp.feature_maps.AdditiveChi2Map`; adapted to the rows of `fit`, or to
-        the first ones of `partial_fit`. None takes the features as they are.
+        Maps samples to features, for instance `histogp.feature_maps.AdditiveChi2Map`; adapted to the samples of `fit`,
+        or to the first ones of `partial_fit`. None takes the features as they are.
     alpha : float, default=1.0
         Penalty, positive.
     l1_ratio : float, default=1.0
         Part of the penalty that is on the absolute values: 1 is the LASSO.
     fit_intercept : bool, default=True
+        Whether to add a constant, which is not penalized.
     max_iter : int, default=1000
+        Iterations at most.
     tol : float, default=1e-4
         Duality gap at which iterations end, in parts of the squares that the features could explain.
     chunk_bytes : int, default=2**27
@@ -109,7 +59,18 @@ class StreamingElasticNet(_Penalised):
 
     Attributes
     ----------
-    {_ATTRIBUTES}
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+        Weights of the features that the map gives; computed when they are first needed.
+    intercept_ : float or ndarray of shape (n_targets,)
+        Predictions where all features are zero.
+    n_iter_ : int or ndarray of shape (n_targets,)
+        Iterations that the solution took.
+    n_samples_seen_ : int
+        Samples so far.
+    n_features_in_ : int
+        Features of a sample before the map.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of these, if the data have names.
 
     Examples
     --------
@@ -124,9 +85,10 @@ class StreamingElasticNet(_Penalised):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        **_Penalised._parameter_constraints,
+        **_CONSTRAINTS,
         "l1_ratio": [Interval(Real, 0, 1, closed="both")],
     }
+    _targets = RealTargets()
 
     def __init__(
         self,
@@ -147,38 +109,24 @@ class StreamingElasticNet(_Penalised):
         self.tol = tol
         self.chunk_bytes = chunk_bytes
 
-    def _key(self) -> Hashable:
-        return self.l1_ratio
+    coef_ = solved(lambda learned, found: learned.targets.each(found.coefficients.T), "Weights of the features.")
+    intercept_ = solved(lambda learned, found: learned.targets.each(found.intercepts), "Predictions without features.")
+    n_iter_ = solved(lambda learned, found: learned.targets.each(found.extra["n_iter"]), "Iterations of the solution.")
 
-    def _minimum(self, problem: Quadratic) -> tuple[Array, Array]:
-        n_targets = problem.cross.shape[1]
-        if self.l1_ratio == 0:
-            ridge = Ridge.of(self._statistics(), intercept=bool(self.fit_intercept))
-            return ridge.coefficients(self.alpha * problem.weight)[0], np.zeros(n_targets, np.int64)
-        R, q = problem.square_root()
-        if len(R) == 0:
-            return np.zeros_like(problem.cross), np.zeros(n_targets, np.int64)
-        # Its squares are divided by twice the rows that it is given, not by twice those that there are.
-        model = ElasticNet(
-            alpha=self.alpha * problem.weight / len(R),
-            l1_ratio=self.l1_ratio,
-            fit_intercept=False,
-            precompute=True,
-            max_iter=self.max_iter,
-            tol=self.tol,
-        )
-        with warnings.catch_warnings(record=True) as caught:  # one for each target, at a line of scikit-learn
-            warnings.simplefilter("always", ConvergenceWarning)
-            model.fit(R, q)
-        if any(issubclass(each.category, ConvergenceWarning) for each in caught):
-            self._warn_of_gap()
-        return model.coef_.reshape(n_targets, -1).T, np.reshape(model.n_iter_, -1)
+    @reading
+    def predict(self, X: Any) -> Array:
+        """Targets of samples X (n_samples, n_features), (n_samples,) or (n_samples, n_targets)."""
+        scores = self._score(X)
+        return self._learned.targets.decode(scores)
+
+    def _rule(self) -> ElasticNetRule:
+        return ElasticNetRule(self.alpha, bool(self.fit_intercept), int(self.max_iter), self.tol, self.l1_ratio)
 
 
-class StreamingGroupLasso(WithBlocks, _Penalised):
-    __doc__ = f"""Regression that chooses input features, or groups of them, as a whole, from sums over chunks.
+class StreamingGroupLasso(RegressorMixin, StreamingModel):
+    """Regression that chooses input features, or groups of them, as a whole, from sums over chunks.
 
-    Minimises ``|y - Z w|^2 / (2 n) + alpha sum_g sqrt(|g|) |w_g|`` for every target by itself, where a group g has all
+    Minimizes ``|y - Z w|^2 / (2 n) + alpha sum_g sqrt(|g|) |w_g|`` for every target by itself, where a group g has all
     features that the map makes of some input features, or all those of a block: those without use have exact zeros
     throughout.
 
@@ -186,15 +134,18 @@ class StreamingGroupLasso(WithBlocks, _Penalised):
     ----------
     feature_map : transformer or None, default=None
         Maps each input feature to one or several, for instance `histogp.feature_maps.AdditiveChi2Map`, with the first
-        of all input features before the second of all; adapted to the rows of `fit`, or to the first ones of
+        of all input features before the second of all; adapted to the samples of `fit`, or to the first ones of
         `partial_fit`. None takes the features as they are.
     alpha : float, default=1.0
         Penalty, positive.
     groups : array-like of shape (n_features_in_,) or None, default=None
         The label of the group of each input feature; None makes each a group of its own. Blocks are groups already.
-    {BLOCKS}
+    blocks : list of (name, map, columns) or None, default=None
+        In place of ``feature_map``: several maps, each of some columns, as in `histogp.feature_maps.BlockMap`.
     fit_intercept : bool, default=True
+        Whether to add a constant, which is not penalized.
     max_iter : int, default=1000
+        Iterations at most.
     tol : float, default=1e-4
         Duality gap at which iterations end, in parts of the squares of the targets.
     chunk_bytes : int, default=2**27
@@ -202,7 +153,18 @@ class StreamingGroupLasso(WithBlocks, _Penalised):
 
     Attributes
     ----------
-    {_ATTRIBUTES}
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+        Weights of the features that the map gives; computed when they are first needed.
+    intercept_ : float or ndarray of shape (n_targets,)
+        Predictions where all features are zero.
+    n_iter_ : int or ndarray of shape (n_targets,)
+        Iterations that the solution took.
+    n_samples_seen_ : int
+        Samples so far.
+    n_features_in_ : int
+        Features of a sample before the map.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of these, if the data have names.
 
     Examples
     --------
@@ -218,10 +180,11 @@ class StreamingGroupLasso(WithBlocks, _Penalised):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        **_Penalised._parameter_constraints,
+        **_CONSTRAINTS,
         "groups": ["array-like", None],
         "blocks": [list, tuple, None],
     }
+    _targets = RealTargets()
 
     def __init__(
         self,
@@ -244,37 +207,108 @@ class StreamingGroupLasso(WithBlocks, _Penalised):
         self.tol = tol
         self.chunk_bytes = chunk_bytes
 
-    def _add(self, learned: Learned, X: Any, y: Array, weights: Array) -> None:
-        width, n_inputs = len(learned.parts[0].sums), self.n_features_in_
-        if not isinstance(learned.feature_map, BlockMap) and width % n_inputs:
-            raise ValueError(
-                f"The feature map makes {width} features of {n_inputs}, which is not the same number of each; use one "
-                "that maps every feature by itself, such as AdditiveChi2Map."
+    coef_ = solved(lambda learned, found: learned.targets.each(found.coefficients.T), "Weights of the features.")
+    intercept_ = solved(lambda learned, found: learned.targets.each(found.intercepts), "Predictions without features.")
+    n_iter_ = solved(lambda learned, found: learned.targets.each(found.extra["n_iter"]), "Iterations of the solution.")
+
+    @reading
+    def predict(self, X: Any) -> Array:
+        """Targets of samples X (n_samples, n_features), (n_samples,) or (n_samples, n_targets)."""
+        scores = self._score(X)
+        return self._learned.targets.decode(scores)
+
+    def _rule(self) -> GroupLassoRule:
+        groups = None
+        if self.groups is not None:
+            try:
+                groups = tuple(np.unique(column_or_1d(self.groups), return_inverse=True)[1].tolist())
+            except TypeError:
+                raise ValueError("groups must be numbers, or texts, but not both.") from None
+        return GroupLassoRule(self.alpha, bool(self.fit_intercept), int(self.max_iter), self.tol, groups)
+
+
+@dataclass(frozen=True)
+class SparseRule(Rule):
+    """Least squares with a penalty that makes weights zero, by iterations up to ``max_iter`` or a gap of ``tol``."""
+
+    alpha: float
+    fit_intercept: bool
+    max_iter: int
+    tol: float
+
+    def solve(self, learned: Learned) -> Weights:
+        problem = Quadratic.of(learned.statistics(), intercept=self.fit_intercept)
+        coefficients, n_iter, converged = self._minimize(learned, problem)
+        if not converged:
+            warn(
+                f"The duality gap is not below tol={self.tol} after {self.max_iter} iterations: raise max_iter, tol or "
+                "alpha, or bring the features to similar scales.",
+                NotConvergedWarning,
             )
-        if isinstance(learned.feature_map, BlockMap) and self.groups is not None:
-            raise ValueError("Give either groups or blocks.")
-        self._groups()
-        super()._add(learned, X, y, weights)
+        # To see that zeros are the solution counts as an iteration.
+        return learned.weights(coefficients, problem.intercepts(coefficients), n_iter=np.maximum(n_iter, 1))
 
-    def _key(self) -> tuple[int, ...]:
-        """The number of the group of each input feature, or of each feature."""
-        block_of = self._block_of()
-        return self._groups() if block_of is None else tuple(block_of.tolist())
+    def _minimize(self, learned: Learned, problem: Quadratic) -> tuple[Array, Array, bool]:
+        """Weights (m, k), iterations (k,), and whether all have converged."""
+        raise NotImplementedError
 
-    def _groups(self) -> tuple[int, ...]:
-        if self.groups is None:
-            return tuple(range(self.n_features_in_))
-        labels = column_or_1d(self.groups)
-        if len(labels) != self.n_features_in_:
-            raise ValueError(f"groups has {len(labels)} labels, but there are {self.n_features_in_} features.")
-        try:
-            return tuple(np.unique(labels, return_inverse=True)[1].tolist())
-        except TypeError:
-            raise ValueError("groups must be numbers, or texts, but not both.") from None
 
-    def _minimum(self, problem: Quadratic) -> tuple[Array, Array]:
-        groups = np.resize(self._key(), len(problem.means))
-        weights, n_iter, converged = group_lasso(problem, groups, self.alpha, int(self.max_iter), self.tol)
-        if not converged.all():
-            self._warn_of_gap()
-        return weights, n_iter
+@dataclass(frozen=True)
+class ElasticNetRule(SparseRule):
+    """The penalty of the elastic net, by scikit-learn's solver."""
+
+    l1_ratio: float
+
+    def _minimize(self, learned: Learned, problem: Quadratic) -> tuple[Array, Array, bool]:
+        n_targets = problem.cross.shape[1]
+        if self.l1_ratio == 0:
+            ridge = Ridge.of(learned.parts[0], intercept=self.fit_intercept)
+            return ridge.coefficients(self.alpha * problem.weight)[0], np.zeros(n_targets, np.int64), True
+        R, q = problem.square_root()
+        if len(R) == 0:
+            return np.zeros_like(problem.cross), np.zeros(n_targets, np.int64), True
+        # Its squares are divided by twice the rows that it is given, not by twice the samples that there are.
+        model = ElasticNet(
+            alpha=self.alpha * problem.weight / len(R),
+            l1_ratio=self.l1_ratio,
+            fit_intercept=False,
+            precompute=True,
+            max_iter=self.max_iter,
+            tol=self.tol,
+        )
+        with warnings.catch_warnings(record=True) as caught:  # one for each target, at a line of scikit-learn
+            warnings.simplefilter("always", ConvergenceWarning)
+            model.fit(R, q)
+        converged = not any(issubclass(each.category, ConvergenceWarning) for each in caught)
+        return model.coef_.reshape(n_targets, -1).T, np.reshape(model.n_iter_, -1), converged
+
+
+@dataclass(frozen=True)
+class GroupLassoRule(SparseRule):
+    """A penalty on the norms of groups of weights.
+
+    groups : the number of the group of each input feature; None makes each a group of its own, or each block
+    """
+
+    groups: tuple[int, ...] | None
+
+    def check(self, learned: Learned, n_samples: int) -> None:
+        if learned.feature_map._block_of is not None:
+            if self.groups is not None:
+                raise ValueError("Give either groups or blocks, which are groups already.")
+            return
+        if learned.width % learned.n_inputs:
+            raise ValueError(
+                f"The feature map makes {learned.width} features of {learned.n_inputs}, which is not the same number "
+                "of each; use one that maps every feature by itself, such as AdditiveChi2Map."
+            )
+        if self.groups is not None and len(self.groups) != learned.n_inputs:
+            raise ValueError(f"groups has {len(self.groups)} labels, but there are {learned.n_inputs} features.")
+
+    def _minimize(self, learned: Learned, problem: Quadratic) -> tuple[Array, Array, bool]:
+        group_of: Any = learned.feature_map._block_of
+        if group_of is None:
+            group_of = np.arange(learned.n_inputs) if self.groups is None else self.groups
+        groups = np.resize(group_of, learned.width)
+        weights, n_iter, converged = group_lasso(problem, groups, self.alpha, self.max_iter, self.tol)
+        return weights, n_iter, bool(converged.all())

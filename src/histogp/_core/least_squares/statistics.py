@@ -163,8 +163,8 @@ class StreamingStatistics:
         return {f"{prefix}{name}": array for name, array in named.items()}
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, Array], prefix: str = "") -> StreamingStatistics:
-        """The inverse, which takes them out of ``arrays`` and believes nothing."""
+    def from_arrays(cls, arrays: Any, prefix: str = "") -> StreamingStatistics:
+        """The inverse of `arrays`, which takes them out of ``arrays`` by its method ``pop`` and believes nothing."""
         given: dict[str, Any] = {name: arrays.pop(f"{prefix}{name}", None) for name in (*_ARRAYS, "weight", "count")}
         m, k = np.shape(given["cross"]) if np.ndim(given["cross"]) == 2 else (-1, -1)
         shapes = {"gram": (m, m), "sums": (m,), "cross": (m, k), "target_sums": (k,), "target_gram": (k, k)}
