@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -68,3 +69,9 @@ def warm_up(X: object, y: np.ndarray) -> None:
 def line(what: str, measured: str, bar: str, met: Callable[[], bool]) -> Line:
     """A line of the first table."""
     return what, measured, bar, "met" if met() else "MISSED"
+
+
+def kernel_operator(X: Any, kernel: Any, n_threads: int) -> Any:
+    """The kernel matrix of X as an estimator has it."""
+    adapted = kernel._adapt(X)
+    return adapted.kernel._operator(adapted.value, X, n_threads)

@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from measure import fashion_mnist, peak_megabytes, seconds, warm_up
+from measure import fashion_mnist, kernel_operator, peak_megabytes, seconds, warm_up
 from scipy.stats import ttest_rel
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
@@ -18,13 +18,11 @@ from texts import newsgroups
 
 from histogp import HistogramGPClassifier, Optimizer
 from histogp._core.likelihood import exact_likelihood
-from histogp._core.operators.build import build_operator
 from histogp._core.search.objectives import Data, quadrature_of
 from histogp._core.solvers.problem import Noise, SolverOptions
 from histogp._core.solvers.subspace import determinant_bounds, leading_subspace
 from histogp.datasets import make_bags_of_words, make_planted_words, make_relevance_test
 from histogp.kernels import HistogramIntersection, Power
-from histogp.kernels._base import resolve
 
 CASES = 10_000
 RELEVANCE_SIZES = (5, 10, 20, 40)
@@ -48,7 +46,7 @@ def bounds() -> dict[str, float]:
     for name, X in (("digits", load_digits().data / 16), ("fashion", fashion_mnist()[0][:2_000])):
         for eta in (0.5, 1.0):
             for noise in (0.02, 0.1, 1.0):
-                operator = build_operator(X, resolve(HistogramIntersection(Power(eta)), X.shape[1]), 2)
+                operator = kernel_operator(X, HistogramIntersection(Power(eta)), 2)
                 exact = _log_determinant(operator, noise)
                 space = leading_subspace(operator, 48, np.random.default_rng(0))
                 found = determinant_bounds(operator, Noise(np.full(len(X), noise)), space)
@@ -62,7 +60,7 @@ def bounds() -> dict[str, float]:
 def quadrature() -> dict[str, float]:
     """The log-determinant with 16 probes, ten times."""
     X = fashion_mnist()[0][:2_000]
-    operator = build_operator(X, resolve(HistogramIntersection(), X.shape[1]), 2)
+    operator = kernel_operator(X, HistogramIntersection(), 2)
     exact = _log_determinant(operator, 0.1)
     data = Data(operator, Noise(np.full(len(X), 0.1)), np.zeros((len(X), 1)))
     found = [quadrature_of(data, 16, SolverOptions(n_threads=2), seed, None) for seed in range(10)]
@@ -119,7 +117,7 @@ def ard() -> dict[str, float]:
         warm = np.isnan(path["standard_error"])
         steps.append(len(warm))
         products.append(path["n_products"][warm].mean() / 16)
-    operator = build_operator(X, resolve(HistogramIntersection(weights=1.0), X.shape[1]), 2)
+    operator = kernel_operator(X, HistogramIntersection(weights=1.0), 2)
     vectors = np.random.default_rng(0).standard_normal((X.shape[0], 16))
     gradient, product = (
         seconds(work, repeats=25)

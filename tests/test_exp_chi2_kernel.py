@@ -12,15 +12,13 @@ from histogp._core.data import Rows
 from histogp._core.maps.pair_distances import inverse_median, most_likely
 from histogp._core.maps.points import direct_map
 from histogp.kernels import ExpChi2
-from histogp.kernels._base import resolve
-from histogp.kernels._names import as_kernel
+from histogp.kernels._base import as_kernel
 
 D = 5
 X = histograms(40, D)
 X[3] = 0
 Y = histograms(9, D, seed=2) * 3
 LABELS = 2.0 * (X[:, 1] > X[:, 2])[:, None] - 1
-FROM_DATA = ("points", "beta", "frequencies")
 
 
 @pytest.mark.parametrize("beta", [0.01, 1, 3.0, np.float32(7.5), 1e4])
@@ -63,7 +61,7 @@ def test_the_weight_is_a_factor(weights):
 
 
 def test_what_is_for_estimators_does_not_matter_to_a_call():
-    others = ExpChi2(6, beta=2.0, n_terms=1, sampling="plain", random_state=4, points=[[1.0]], frequencies=[[1.0]])
+    others = ExpChi2(6, beta=2.0, n_terms=1, sampling="plain", random_state=4)
     np.testing.assert_array_equal(others(X, Y), ExpChi2(beta=2.0)(X, Y))
 
 
@@ -76,14 +74,13 @@ def test_a_kernel_without_a_width_cannot_be_called(beta):
     with pytest.raises(ValueError, match=f'beta="{beta}" is found by an estimator.*\\.$') as caught:
         ExpChi2(beta=beta)(X)
     assert "\n" not in str(caught.value)
-    assert ExpChi2(beta=beta)._adapt(X, LABELS)(X).shape == (40, 40)
+    assert ExpChi2(beta=beta)._adapt(X, LABELS).kernel(X).shape == (40, 40)
 
 
 def test_the_short_name():
     kernel = as_kernel("exp-chi2")
     assert isinstance(kernel, ExpChi2)
     assert (kernel.n_components, kernel.beta, kernel.weights) == (2000, "median", None)
-    assert all(getattr(kernel, name) in (None, "median") for name in FROM_DATA)
 
 
 def test_parameters_are_reachable_and_cloned():
@@ -93,71 +90,62 @@ def test_parameters_are_reachable_and_cloned():
     assert twin.get_params() == kernel.get_params()
     assert twin.set_params(beta="evidence").beta == "evidence"
     assert kernel.beta == 2.0
-    adapted = kernel._adapt(X)
-    twin = clone(adapted)
-    for name in FROM_DATA:
-        np.testing.assert_array_equal(getattr(twin, name), getattr(adapted, name))
 
 
 @pytest.mark.parametrize("made", [np.asarray, sparse.csr_array, Rows.from_array])
 def test_points_width_and_frequencies_are_from_data(made):
     kernel = ExpChi2(12, n_terms=2)
     adapted = kernel._adapt(made(X))
-    assert kernel.points is None
-    assert kernel.frequencies is None
+    waves = adapted.value.map
     assert kernel.beta == "median"
-    np.testing.assert_array_equal(adapted.points, direct_map(Rows.from_array(X), 2, 0.0).points)
+    np.testing.assert_array_equal(waves.additive.points, direct_map(Rows.from_array(X), 2, 0.0).points)
     distances = -np.log(chi2_kernel(X, gamma=0.5))[np.triu_indices(40, 1)]
-    assert adapted.beta == pytest.approx(1 / np.median(distances))
-    assert np.shape(adapted.frequencies) == (2 * D, 6)
-    assert np.isfinite(adapted.frequencies).all()
+    assert adapted.kernel.beta == pytest.approx(1 / np.median(distances))
+    assert waves.frequencies.shape == (2 * D, 6)
+    assert np.isfinite(waves.frequencies).all()
 
 
-def test_what_was_taken_from_data_stays():
-    adapted = ExpChi2(12)._adapt(X)
-    assert adapted._adapt(2 * X) is adapted
-    given = ExpChi2(12, beta=4.0, points=np.full((3, D), 0.1))
-    assert given._adapt(X).beta == 4.0
-    np.testing.assert_array_equal(given._adapt(X).points, np.full((3, D), 0.1))
-    frequencies = np.ones((3 * D, 6))
-    only = ExpChi2(12, frequencies=frequencies)._adapt(X)
-    np.testing.assert_array_equal(only.frequencies, frequencies)
-    assert only.beta == inverse_median(X)
+def test_a_width_that_is_given_stays_and_one_that_was_found_may_be_left_to_data_again():
+    assert ExpChi2(12, beta=4.0)._adapt(X).kernel.beta == 4.0
+    given = ExpChi2(12)
+    found = given._adapt(X).kernel.set_params(weights=3.0)
+    again = found._left_open(given)
+    assert (again.beta, again.weights) == ("median", 3.0)
 
 
 def test_the_most_likely_width_needs_targets():
-    assert ExpChi2(4, beta="evidence")._adapt(X, LABELS).beta == most_likely(X, LABELS)
-    assert ExpChi2(4, beta="evidence")._adapt(X).beta == inverse_median(X)
-    assert ExpChi2(4)._adapt(X, LABELS).beta == inverse_median(X)
+    assert ExpChi2(4, beta="evidence")._adapt(X, LABELS).kernel.beta == most_likely(X, LABELS)
+    assert ExpChi2(4, beta="evidence")._adapt(X).kernel.beta == inverse_median(X)
+    assert ExpChi2(4)._adapt(X, LABELS).kernel.beta == inverse_median(X)
 
 
 @pytest.mark.parametrize("sampling", ["orthogonal", "plain", "quasi"])
 def test_a_seed_gives_its_frequencies(sampling):
-    drawn = [ExpChi2(20, sampling=sampling, random_state=seed)._adapt(X).frequencies for seed in (0, 0, 1)]
-    np.testing.assert_array_equal(drawn[0], drawn[1])
-    assert not np.any(drawn[0] == drawn[2])
-    # Neither the rows nor the width have a say.
-    np.testing.assert_array_equal(ExpChi2(20, sampling=sampling, beta=9.0)._adapt(X[:7] * 3).frequencies, drawn[0])
+    def frequencies(A=X, **parameters):
+        return ExpChi2(20, sampling=sampling, **parameters)._adapt(A).value.map.frequencies
+
+    drawn = frequencies(beta=1.0)
+    np.testing.assert_array_equal(frequencies(beta=1.0, random_state=0), drawn)
+    assert not np.any(frequencies(beta=1.0, random_state=1) == drawn)
+    # The rows have no say, and the width is a factor.
+    np.testing.assert_allclose(frequencies(X[:7] * 3, beta=9.0), 3 * drawn, rtol=1e-15)
 
 
-def test_the_resolved_kernel_has_the_features_of_what_was_adapted():
-    assert resolve(ExpChi2(), D).feature_map is None
-    assert resolve(ExpChi2(beta=1.0, points=np.ones((3, D))), D).feature_map is None
-    adapted = ExpChi2(12, beta=4.0, weights=2.0)._adapt(X)
-    resolved = resolve(adapted, D)
-    assert (resolved.rank(D), resolved.n_weights(D), resolved.diagonal()) == (12, 1, 2.0)
-    np.testing.assert_allclose(resolved.feature_map.frequencies, 2 * np.asarray(adapted.frequencies, float))
-    assert resolve(adapted.set_params(weights=None), D).diagonal() == 1.0
+def test_the_value_has_the_features_of_what_was_adapted():
+    value = ExpChi2(12, beta=4.0, weights=2.0)._adapt(X).value
+    assert (value.n_components, value.n_weights, value.n_features) == (12, 1, D)
+    assert value.weights.tolist() == [2.0]
+    assert value.map.is_normalized
+    assert ExpChi2(12)._adapt(X).value.weights is None
 
 
 @pytest.mark.parametrize("sampling", ["orthogonal", "plain", "quasi"])
 def test_products_of_features_approach_the_call(sampling):
-    kernel = ExpChi2(20_000, beta=3.0, n_terms=9, sampling=sampling, weights=2.0)._adapt(X)
-    Z = resolve(kernel, D).features(X, 1)
-    assert np.abs(2 * Z @ Z.T - kernel(X)).max() < 0.08
+    adapted = ExpChi2(20_000, beta=3.0, n_terms=9, sampling=sampling, weights=2.0)._adapt(X)
+    Z = adapted.value.map.transform(X)
+    assert np.abs(2 * Z @ Z.T - adapted.kernel(X)).max() < 0.08
 
 
-P, F = np.ones((3, D)), np.ones((3 * D, 6))
 BAD = {
     "no components": ({"n_components": 0}, "n_components must be a whole number from 2 to 65536; got 0"),
     "an odd number": ({"n_components": 7}, "n_components must be even, pairs of cosines and sines; got 7"),
@@ -189,20 +177,6 @@ BAD = {
     "a true width": ({"beta": True}, "beta must be a number above 0"),
     "a width beyond numbers": ({"beta": 10**400}, "beta must be a number above 0"),
 }
-BAD_ARRAYS = {
-    "points for other data": ({"points": np.ones((3, 4))}, "points must be 3 x 5"),
-    "points for other terms": ({"points": np.ones((2, D))}, "points must be 3 x 5"),
-    "one point": ({"points": 1.0}, "points must be 3 x 5"),
-    "no points": ({"points": []}, "points must be 3 x 5"),
-    "unequal points": ({"points": [[1.0], [1.0, 2.0]]}, "points must be 3 x 5"),
-    "points by a name": ({"points": "greedy"}, "points must be 3 x 5"),
-    "points of zero": ({"points": np.zeros((3, D))}, "points must be positive"),
-    "points that are none": ({"points": np.full((3, D), np.nan)}, "points must be 3 x 5"),
-    "few frequencies": ({"frequencies": np.ones((3 * D, 5))}, "frequencies must be 15 x 6"),
-    "frequencies for other data": ({"frequencies": np.ones((3, 6))}, "frequencies must be 15 x 6"),
-    "frequencies that are none": ({"frequencies": np.full((3 * D, 6), np.inf)}, "frequencies must be 15 x 6"),
-    "frequencies by a name": ({"frequencies": "plain"}, "frequencies must be 15 x 6"),
-}
 
 
 def refused(work, message):
@@ -218,21 +192,6 @@ def test_bad_parameters_are_refused_by_a_sentence(name):
     kernel = ExpChi2(**({"n_components": 12, "beta": 1.0} | parameters))
     refused(lambda: kernel(X), message)
     refused(lambda: kernel._adapt(X), message)
-    refused(lambda: resolve(kernel, D), message)
-    refused(lambda: resolve(kernel.set_params(points=P, frequencies=F), D), message)
-
-
-@pytest.mark.parametrize("name", BAD_ARRAYS)
-@pytest.mark.parametrize("beta", [1.0, "median"])
-def test_bad_arrays_are_refused_by_a_sentence(name, beta):
-    parameters, message = BAD_ARRAYS[name]
-    refused(lambda: resolve(ExpChi2(12, beta=beta, **parameters)._adapt(X), D), message)
-
-
-@pytest.mark.parametrize("name", BAD_ARRAYS)
-def test_bad_arrays_are_refused_by_a_sentence_where_all_is_given(name):
-    parameters, message = BAD_ARRAYS[name]
-    refused(lambda: resolve(ExpChi2(12, beta=1.0, **({"points": P, "frequencies": F} | parameters)), D), message)
 
 
 def test_negative_data_and_different_widths_are_refused():

@@ -9,9 +9,11 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.svm import SVC
 
-from histogp.kernels import Chi2, Exponential, HistogramIntersection, Power, Transform
-from histogp.kernels._base import resolve
-from histogp.kernels._names import as_kernel
+import histogp
+from histogp._core.data import Rows
+from histogp._core.maps.points import direct_map
+from histogp.kernels import Chi2, Exponential, HistogramIntersection, Power, Transform, transforms
+from histogp.kernels._base import as_kernel
 
 ETAS = st.floats(0.01, 5)
 
@@ -28,7 +30,7 @@ def test_a_call_evaluates_the_dense_formula(X, Y):
 def test_a_call_of_chi2_evaluates_the_dense_formula(X, Y):
     expected = chi2_kernel(X, Y)
     close(Chi2()(X, Y), expected, expected, rtol=1e-14)
-    close(Chi2(1, points=[[1.0, 2.0, 3.0]])(X, Y), expected, expected, rtol=1e-14)
+    close(Chi2(1)(X, Y), expected, expected, rtol=1e-14)
     weighted = chi2_kernel(dense(X) * [1, 0, 2], dense(X) * [1, 0, 2])
     close(Chi2(weights=[1, 0, 2])(X), weighted, weighted, rtol=1e-14)
 
@@ -50,15 +52,27 @@ def test_exponential_is_finite_for_large_eta_on_the_unit_interval():
     assert np.isfinite(Exponential().value(np.linspace(0, 1, 5), eta=1e4)).all()
 
 
-@pytest.mark.parametrize("transform", [Power(0.7), Exponential(1.7), Log(2.5)])
+TRANSFORMS = [getattr(transforms, name) for name in transforms.__all__ if name != "Transform"]
+
+
+@pytest.mark.parametrize("transform", [*(make() for make in TRANSFORMS), Power(0.7), Exponential(1.7), Log(2.5)])
 def test_derivatives_match_finite_differences(transform):
-    (name,) = transform.get_params()
-    value, step = getattr(transform, name), 1e-6
+    given, step = transform.get_params(), 1e-6
     x = np.array([0.0, 1e-3, 0.2, 1.0, 1.5])
-    up, down = (transform.value(x, **{name: value + s}) for s in (step, -step))
-    derivative = transform.derivative(x, **{name: value})[name]
-    np.testing.assert_allclose(derivative, (up - down) / (2 * step), rtol=1e-6, atol=1e-9)
-    assert set(transform.bounds) == {name}
+    assert np.all(np.diff(transform.value(x, **given)) > 0)
+    derivatives = transform.derivative(x, **given)
+    for name, value in given.items():
+        up, down = (transform.value(x, **{**given, name: value + s}) for s in (step, -step))
+        np.testing.assert_allclose(derivatives[name], (up - down) / (2 * step), rtol=1e-6, atol=1e-9)
+    assert set(transform.bounds) == set(given) == set(derivatives)
+
+
+@pytest.mark.parametrize("make", TRANSFORMS)
+def test_a_model_with_any_transform_of_the_package_can_be_saved(make, tmp_path):
+    X = histograms(20, 3)
+    model = histogp.HistogramGPRegressor(HistogramIntersection(make())).fit(X, X[:, 1])
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(histogp.load(tmp_path / "m").predict(X), model.predict(X))
 
 
 def test_short_names_stand_for_the_default_objects():
@@ -75,23 +89,35 @@ def test_parameters_are_reachable_and_cloned():
     kernel.set_params(transform__eta=2.0)
     assert clone(kernel).get_params()["transform__eta"] == 2.0
     assert "Power" in kernel._repr_html_()
-    kernel = Chi2(2, tol=0.1, weights=[1.0, 2.0], groups=[0, 1], points=np.ones((2, 2)))
-    assert clone(kernel).get_params()["points"].tolist() == [[1, 1], [1, 1]]
+    kernel = Chi2(2, tol=0.1, weights=[1.0, 2.0], groups=[0, 1])
+    assert clone(kernel).get_params() == kernel.get_params()
     assert clone(kernel).set_params(n_terms="auto").n_terms == "auto"
 
 
-def test_chi2_takes_its_points_from_data_once():
+def test_chi2_takes_its_points_and_their_number_from_data():
     X = histograms(40, 6)
-    adapted = Chi2("auto")._adapt(X)
-    assert adapted._adapt(X * 2) is adapted
-    assert resolve(adapted, 6).feature_map.points.shape == (len(adapted.points), 6)
-    assert resolve(Chi2(), 6).feature_map is None
-    assert Chi2().points is None
+    given = Chi2("auto", tol=1e-4)
+    adapted = given._adapt(X, noise=0.3)
+    np.testing.assert_array_equal(adapted.value.map.points, direct_map(Rows.from_array(X), None, 1e-4).points)
+    assert adapted.kernel.n_terms == len(adapted.value.map.points) > 1
+    assert adapted.noise == 0.3
+    assert given.n_terms == "auto"
+    assert adapted.kernel._left_open(given).n_terms == "auto"
 
 
-def test_points_by_a_name_are_refused():
-    with pytest.raises(ValueError, match="points must be"):
-        resolve(Chi2(points="greedy")._adapt(histograms(40, 6)), 6)
+def test_only_kernels_of_features_adapt_again_and_only_to_more_samples():
+    for before, after, expected in ((10, 11, True), (511, 9000, True), (512, 513, False), (10, 10, False)):
+        assert Chi2()._adapts_again(before, after) == expected
+        assert not HistogramIntersection()._adapts_again(before, after)
+
+
+def test_values_that_a_search_found_become_parameters():
+    kernel = HistogramIntersection(Power(0.5), weights=[1.0, 2.0])
+    found = kernel._with_values({"scale": 3.0, "transform__eta": 0.7})
+    assert (found.weights.tolist(), found.transform.eta) == ([3, 6], 0.7)
+    assert HistogramIntersection()._with_values({"scale": 3.0}).weights == 3
+    assert HistogramIntersection(weights="ard")._with_values({"weights": np.ones(2)}).weights.tolist() == [1, 1]
+    assert (kernel.weights, kernel.transform.eta) == ([1.0, 2.0], 0.5)
 
 
 def test_svc_accepts_the_kernel():
@@ -112,24 +138,20 @@ def test_svc_accepts_the_kernel():
         (Chi2(0), 'n_terms must be a whole number from 1 to 1000 or "auto"; got 0'),
         (Chi2(2.5), "n_terms must be a whole number"),
         (Chi2(tol=0), "tol must be a number above 0; got 0"),
-        (Chi2(2, points=np.ones((2, 4))), r"points must be 2 x 3 positive numbers.*shape \(2, 4\)"),
-        (Chi2(3, points=np.ones((2, 3))), "points must be 3 x 3 positive numbers"),
-        (Chi2(1, points=np.ones(3)), "points must be 1 x 3 positive numbers"),
-        (Chi2("auto", points=1.0), "points must be 1 x 3 positive numbers"),
-        (Chi2(1, points=[[1.0, 0.0, 1.0]]), "points must be 1 x 3 positive numbers"),
-        (Chi2(1, points=[[1.0, np.nan, 1.0]]), "points must be 1 x 3 positive numbers"),
     ],
 )
 def test_bad_parameters_are_named(kernel, message):
     with pytest.raises(ValueError, match=message):
-        resolve(kernel, 3)
+        kernel._adapt(np.ones((2, 3)))
+    with pytest.raises(ValueError, match=message):
+        kernel(np.ones((2, 3)))
 
 
 def test_foreign_objects_are_refused():
     with pytest.raises(TypeError, match=r"must be one of histogp.kernels"):
-        resolve(object(), 3)
+        as_kernel(object())
     with pytest.raises(TypeError, match=r"must be None or a histogp.kernels.Transform"):
-        resolve(HistogramIntersection(transform=np.sqrt), 3)
+        HistogramIntersection(transform=np.sqrt)._adapt(np.ones((2, 3)))
 
 
 def test_an_overflowing_transform_says_what_to_do():
@@ -147,7 +169,7 @@ def test_a_transform_must_be_zero_at_zero_and_keep_the_shape():
             return x.sum()
 
     with pytest.raises(ValueError, match=r"g\(0\) must be 0, not 1"):
-        resolve(HistogramIntersection(Shifted()), 2)
+        HistogramIntersection(Shifted())._adapt(np.ones((2, 2)))
     with pytest.raises(ValueError, match="one value for each"):
         HistogramIntersection(Summed())([[1.0, 2.0]])
 

@@ -1,12 +1,15 @@
 """A kernel and the transformer of its features have the same parameters, with the same defaults."""
 
+import numpy as np
 import pytest
+from kernel_operators import kernel_operator
+from oracles import close, histograms
 
 from histogp.feature_maps import AdditiveChi2Map, ExpChi2Sampler, HomogeneousMap
 from histogp.kernels import Chi2, ExpChi2
 
 # What a process has beside the map, and what a transformer lets users choose that a kernel does not.
-OF_KERNELS = {"weights", "groups", "points", "frequencies"}
+OF_KERNELS = {"weights", "groups"}
 OF_TRANSFORMERS = {"method", "points", "sample_interval", "additive", "n_jobs"}
 
 
@@ -21,3 +24,20 @@ def test_names_and_defaults_are_the_same(kernel, transformer):
 
 def test_additive_maps_have_as_many_terms_by_default():
     assert HomogeneousMap().n_terms == AdditiveChi2Map().n_terms
+
+
+@pytest.mark.parametrize("n_terms", [1, 4, "auto"])
+def test_products_of_the_transformer_are_the_kernel_of_an_estimator(n_terms):
+    X = histograms(30, 5)
+    Z = AdditiveChi2Map(n_terms=n_terms).fit_transform(X)
+    close(kernel_operator(X, Chi2(n_terms)).matrix(), Z @ Z.T)
+
+
+@pytest.mark.parametrize("sampling", ["orthogonal", "plain", "quasi"])
+def test_random_features_have_the_same_width_and_terms(sampling):
+    X = histograms(30, 5)
+    sampler = ExpChi2Sampler(12, n_terms=2, sampling=sampling).fit(X)
+    adapted = ExpChi2(12, n_terms=2, sampling=sampling)._adapt(X)
+    assert sampler.beta_ == adapted.kernel.beta
+    np.testing.assert_array_equal(sampler.additive_.points_, adapted.value.map.additive.points)
+    assert sampler.transform(X).shape[1] == adapted.value.n_components

@@ -15,11 +15,12 @@ from histogp.feature_maps.block_map import BlockMap
 from histogp.feature_maps.expansions import AdditiveChi2Map, HomogeneousMap
 from histogp.feature_maps.samplers import ExpChi2Sampler, SkewedChi2Map
 from histogp.gp.optimizer import Optimizer
-from histogp.kernels import Chi2, ExpChi2, Exponential, HistogramIntersection, Power
+from histogp.kernels import Chi2, ExpChi2, HistogramIntersection, transforms
 
 # What a file may name. Objects of other classes would need their code.
 _CLASSES: tuple[Any, ...] = (
-    *(HistogramIntersection, Chi2, ExpChi2, Power, Exponential, Optimizer),
+    *(getattr(transforms, name) for name in transforms.__all__ if name != "Transform"),
+    *(HistogramIntersection, Chi2, ExpChi2, Optimizer),
     *(AdditiveChi2Map, BlockMap, ExpChi2Sampler, HomogeneousMap, SkewedChi2Map),
 )
 _OBJECTS = {cls.__name__: cls for cls in _CLASSES}

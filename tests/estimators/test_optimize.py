@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from kernel_operators import kernel_operator
 from oracles import Log, alike, histograms, kernel_matrix
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
@@ -113,14 +114,12 @@ def test_a_gradient_of_all_weights_costs_as_many_products_whatever_their_number(
     calls = []
     original = column_loops.quadratic_forms
     monkeypatch.setattr(column_loops, "quadratic_forms", lambda *a: (calls.append(a[7] - a[6]), original(*a)))
-    from histogp._core.operators.build import build_operator
-    from histogp.kernels._base import resolve
 
     U = RNG.standard_normal((60, 16))
     for n_features in (5, 500):
         calls.clear()
         X = RNG.random((60, n_features))
-        operator = build_operator(X, resolve(HistogramIntersection(), n_features), 1)
+        operator = kernel_operator(X, HistogramIntersection(), 1)
         assert operator.gradient(U, U)["weights"].shape == (n_features,)
         assert sum(calls) == n_features  # every column once
 

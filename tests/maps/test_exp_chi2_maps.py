@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import additive_chi2_kernel
 
 from histogp._core.data import Rows
 from histogp._core.maps import pair_distances, random_waves
-from histogp._core.maps.additive import Direct, Root, expand, sampled
+from histogp._core.maps.additive import Direct, Root, sampled
 from histogp._core.maps.pair_distances import (
     NOISES,
     WIDTHS,
@@ -40,11 +40,11 @@ def draw(n_outputs, additive=None, beta=2.0, sampling="orthogonal", seed=0):
 
 def dense_waves(drawn, A):
     """Cosines, sines, and a cosine with a phase where there is one more."""
-    angles = expand(drawn.additive, A) @ np.asarray(drawn.frequencies, float)
-    n_pairs = drawn.n_outputs // 2
+    angles = drawn.additive.transform(A) @ np.asarray(drawn.frequencies, float)
+    n_pairs = drawn.n_components // 2
     paired, last = angles[:, :n_pairs], angles[:, n_pairs:]
     parts = [np.cos(paired), np.sin(paired), np.cos(last + drawn.phases)]
-    return np.sqrt(2 / drawn.n_outputs) * np.hstack(parts)
+    return np.sqrt(2 / drawn.n_components) * np.hstack(parts)
 
 
 def test_distances_are_those_of_scikit_learn():
@@ -64,7 +64,7 @@ def test_distances_of_nothing():
 @pytest.mark.parametrize("n_outputs", [1, 2, 7, 8, 60, 61])
 def test_waves_are_the_dense_formula(n_outputs):
     drawn = draw(n_outputs)
-    assert drawn.n_outputs == n_outputs
+    assert drawn.n_components == n_outputs
     assert drawn.frequencies.dtype == np.float32
     assert drawn.frequencies.shape == (3 * D, (n_outputs + 1) // 2)
     assert len(drawn.phases) == n_outputs % 2

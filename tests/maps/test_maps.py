@@ -10,7 +10,7 @@ from sklearn.kernel_approximation import AdditiveChi2Sampler
 
 from histogp._core.data import Rows
 from histogp._core.maps import pair_distances
-from histogp._core.maps.additive import SIGNATURES, Chebyshev, Direct, Root, expand, sampled
+from histogp._core.maps.additive import SIGNATURES, Chebyshev, Direct, Root, sampled
 from histogp._core.maps.pair_distances import chi2_matrix
 from histogp._core.maps.points import (
     ENOUGH_TERMS,
@@ -40,7 +40,7 @@ by_map = pytest.mark.parametrize("additive", MAPS, ids=lambda additive: type(add
 
 
 def products(additive, A, B):
-    return expand(additive, A) @ expand(additive, B).T
+    return additive.transform(A) @ additive.transform(B).T
 
 
 def error(additive, A):
@@ -80,7 +80,7 @@ def test_the_features_of_eq_6():
     k = np.array([[0.3, 0.2], [0.1, 0.9]])
     x = np.array([[0.7, 0.0]])
     c = np.vstack([2 * np.sqrt(k[0]) * x / (x + k[0]), (x - k[0]) / (x + k[0]) * 2 * np.sqrt(k[1]) * x / (x + k[1])])
-    close(expand(Direct(k), x), c.reshape(1, -1), rtol=1e-15)
+    close(Direct(k).transform(x), c.reshape(1, -1), rtol=1e-15)
 
 
 def test_points_are_exact():
@@ -175,8 +175,8 @@ def test_sampled_agrees_with_scikit_learn(sample_steps):
     theirs = AdditiveChi2Sampler(sample_steps=sample_steps)
     interval = {1: 0.8, 2: 0.5, 3: 0.4}[sample_steps]
     ours = sampled("chi2", 2 * sample_steps - 1, interval)
-    close(expand(ours, X), theirs.fit_transform(X), rtol=1e-14)
-    close(expand(ours, sparse.csr_array(X)).toarray(), theirs.transform(sparse.csr_array(X)).toarray(), rtol=1e-14)
+    close(ours.transform(X), theirs.fit_transform(X), rtol=1e-14)
+    close(ours.transform(sparse.csr_array(X)).toarray(), theirs.transform(sparse.csr_array(X)).toarray(), rtol=1e-14)
 
 
 NEAR = np.geomspace(0.3, 3, 8)[:, None] * 0.2
@@ -235,15 +235,15 @@ def test_the_geometric_mean_is_of_the_values_above_zero():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_sparse_rows_give_the_dense_features_in_their_precision(additive, dtype):
     values = X.astype(dtype)
-    expected = expand(additive, values)
+    expected = additive.transform(values)
     assert expected.dtype == dtype
     assert expected.shape == (len(X), 5 * additive.n_terms)
     assert not expected[-1].any()
     assert not expected.reshape(len(X), -1, 5)[:, :, 3].any()
     rtol = 1e-14 if dtype == np.float64 else 1e-5
-    close(expected, expand(additive, X), rtol=rtol)
+    close(expected, additive.transform(X), rtol=rtol)
     for made in (sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.coo_array):
-        Z = expand(additive, made(values))
+        Z = additive.transform(made(values))
         assert Z.format == "csr"
         assert Z.dtype == dtype
         assert Z.nnz <= additive.n_terms * np.count_nonzero(X)
@@ -254,26 +254,26 @@ def test_sparse_rows_give_the_dense_features_in_their_precision(additive, dtype)
 def test_entries_that_are_zero_unsorted_or_in_parts(additive):
     data, indices = np.array([0.0, 0.5, 0.1, 0.2, 0.3]), np.array([4, 1, 0, 2, 2])
     A = sparse.csr_array((data, indices, np.array([0, 2, 2, 5])), shape=(3, 5))
-    close(expand(additive, A).toarray(), expand(additive, A.toarray()), rtol=1e-14)
+    close(additive.transform(A).toarray(), additive.transform(A.toarray()), rtol=1e-14)
     np.testing.assert_array_equal(A.data, data)
 
 
 @by_map
 def test_threads_and_blocks_do_not_matter(additive, monkeypatch):
-    expected = expand(additive, X)
+    expected = additive.transform(X)
     monkeypatch.setattr("histogp._core.maps.additive.BLOCK", 17)
     for n_threads in (1, 2, 5):
-        np.testing.assert_allclose(expand(additive, X, n_threads), expected, rtol=1e-13, atol=1e-16)
+        np.testing.assert_allclose(additive.transform(X, n_threads), expected, rtol=1e-13, atol=1e-16)
         np.testing.assert_allclose(
-            expand(additive, sparse.csr_array(X), n_threads).toarray(), expected, rtol=1e-13, atol=1e-16
+            additive.transform(sparse.csr_array(X), n_threads).toarray(), expected, rtol=1e-13, atol=1e-16
         )
 
 
 @by_map
 def test_nothing_but_zeros(additive):
     for A in (np.zeros((3, 5)), np.zeros((0, 5))):
-        assert not expand(additive, A).any()
-        Z = expand(additive, sparse.csr_array(A.astype(np.float32)))
+        assert not additive.transform(A).any()
+        Z = additive.transform(sparse.csr_array(A.astype(np.float32)))
         assert Z.shape == (len(A), 5 * additive.n_terms)
         assert Z.nnz == 0
         assert Z.dtype == np.float32
@@ -300,9 +300,9 @@ def test_huge_and_tiny_values_keep_their_digits(factor, dtype):
     close(chi2_matrix(A, A), chi2_kernel(A, A), rtol=1e-14)
     interval = best_interval(rows, "intersection", 5)
     for additive in (direct_map(rows, 6, 1e-3), Chebyshev(40, geometric_mean(rows)), sampled("chi2", 9, 0.4)):
-        Z = expand(additive, A).astype(np.float64)
+        Z = additive.transform(A).astype(np.float64)
         close(Z @ Z.T, chi2_kernel(A, A), rtol=0.02)
-        close(expand(additive, sparse.csr_array(A)).toarray(), Z, rtol=1e-6)
+        close(additive.transform(sparse.csr_array(A)).toarray(), Z, rtol=1e-6)
     np.testing.assert_allclose(interval, best_interval(ROWS, "intersection", 5), rtol=1e-3)
 
 
@@ -312,11 +312,11 @@ def test_huge_beside_tiny_values(dtype):
     rows = Rows.from_array(A)
     for refine in (True, False):
         additive = direct_map(rows, 4, 1e-3, refine=refine)
-        close(expand(additive, A).astype(np.float64) @ expand(additive, A).T, chi2_kernel(A, A), rtol=0.05)
+        close(additive.transform(A).astype(np.float64) @ additive.transform(A).T, chi2_kernel(A, A), rtol=0.05)
     for scale in (1e-30, 1.0, 1e30):
-        assert np.isfinite(expand(Chebyshev(4, scale), A)).all()
+        assert np.isfinite(Chebyshev(4, scale).transform(A)).all()
     for kernel in SIGNATURES:
-        assert np.isfinite(expand(sampled(kernel, 5, best_interval(rows, kernel, 5)), A)).all()
+        assert np.isfinite(sampled(kernel, 5, best_interval(rows, kernel, 5)).transform(A)).all()
 
 
 def test_many_values_are_thinned(monkeypatch):
@@ -329,6 +329,6 @@ def test_many_values_are_thinned(monkeypatch):
 def test_a_map_of_some_columns():
     column_of = np.array([2, 0, 2])
     for additive in MAPS:
-        whole = expand(additive, X).reshape(len(X), -1, 5)
-        some = expand(additive.at(column_of), X[:, column_of])
+        whole = additive.transform(X).reshape(len(X), -1, 5)
+        some = additive.at(column_of).transform(X[:, column_of])
         close(some.reshape(len(X), -1, 3), whole[:, :, column_of], rtol=1e-14)

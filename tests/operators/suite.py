@@ -14,7 +14,6 @@ from oracles import Log, close, dense, heights, kernel_matrix, matrices, octave_
 from histogp._core.data import Rows
 from histogp._core.layouts import Grid
 from histogp.kernels import Exponential, HistogramIntersection, Power
-from histogp.kernels._base import resolve
 
 KERNELS = [
     HistogramIntersection(),
@@ -97,7 +96,7 @@ class OperatorSuite:
         operator = self.make(X, kernel, 2)
         operator.matmat(np.ones((400, 1)))
         longer = operator.extend(Rows.from_array(Y)).extend(Rows.from_array(Y[:2]))
-        for data, it in ((X, operator), (Z, longer), (Z, longer.with_kernel(resolve(kernel, 6)))):
+        for data, it in ((X, operator), (Z, longer), (Z, longer.with_kernel(kernel._value(6)))):
             K = kernel_matrix(data, data, kernel)
             U, V = rng.standard_normal((2, len(K), 3))
             close(it.matmat(V), K @ V)
@@ -247,7 +246,7 @@ class OperatorSuite:
         X, _, operator = self.case(data)
         other = data.draw(kernels(X))
         K = kernel_matrix(X, X, other)
-        close(operator.with_kernel(resolve(other, X.shape[1])).matrix(), K, K)
+        close(operator.with_kernel(other._value(X.shape[1])).matrix(), K, K)
 
     @pytest.mark.parametrize("per_dimension", [False, True])
     @pytest.mark.parametrize("transform", [Power(0.7), Exponential(1.3), Log(2.0)])

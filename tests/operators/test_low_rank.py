@@ -2,20 +2,19 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from chi2_features import features, some_points
+from kernel_operators import FixedChi2, kernel_operator
 from oracles import alike, close, histograms
 from scipy import sparse
 
 from histogp._core.data import Rows
 from histogp._core.layouts import Grid
 from histogp._core.operators import feature_kernels
-from histogp._core.operators.build import build_operator
-from histogp._core.operators.feature_kernels import LowRankOperator
-from histogp.kernels import Chi2, HistogramIntersection
-from histogp.kernels._base import resolve
+from histogp.kernels import HistogramIntersection
 
 pytestmark = pytest.mark.portable
 
@@ -45,7 +44,7 @@ def weights(request):
 
 
 def make(weights=None, X=X, n_threads=1, points=POINTS):
-    return build_operator(X, resolve(Chi2(T, weights=weights, points=points), X.shape[1]), n_threads)
+    return kernel_operator(X, FixedChi2(points, weights=weights), n_threads)
 
 
 def joined(blocks, shape):
@@ -152,14 +151,15 @@ def test_rows_come_back_also_sorted(weights):
 
 
 def test_another_kernel_on_the_same_rows(weights):
-    operator = make(np.ones(D)).with_kernel(resolve(Chi2(T, weights=weights), D))  # which has no points
+    operator = make(np.ones(D))
+    operator = operator.with_kernel(replace(operator.kernel, weights=weights))
     Z = features(X, POINTS, weights)
     close(operator.matrix(), Z @ Z.T)
     other = some_points(2, D, seed=8)
     Z = features(X, other, weights)
-    close(operator.with_kernel(resolve(Chi2(2, weights=weights, points=other), D)).matrix(), Z @ Z.T)
+    close(operator.with_kernel(FixedChi2(other, weights=weights)._adapt(X).value).matrix(), Z @ Z.T)
     with pytest.raises(ValueError, match=r"cannot take one of another kind: fit another\.$"):
-        operator.with_kernel(resolve(HistogramIntersection(), D))
+        operator.with_kernel(HistogramIntersection()._value(D))
 
 
 def test_threads_may_change():
@@ -186,11 +186,6 @@ def test_what_makes_no_sense_is_refused_by_a_sentence(what):
     with pytest.raises(ValueError, match=rf"does not need .*{what}.*\.$") as caught:
         REFUSED[what](make())
     assert "\n" not in str(caught.value)
-
-
-def test_a_kernel_without_points_is_refused():
-    with pytest.raises(ValueError, match="no features yet"):
-        LowRankOperator(ROWS, resolve(Chi2(), D))
 
 
 def test_copies_multiply_alike(weights):

@@ -2,9 +2,11 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from kernel_operators import kernel_operator
 from oracles import alike, close, histograms
 from scipy import sparse
 from sklearn.metrics.pairwise import chi2_kernel
@@ -14,11 +16,9 @@ from histogp._core.layouts import Grid
 from histogp._core.maps.additive import Direct
 from histogp._core.maps.random_waves import RandomWaves
 from histogp._core.operators import feature_kernels
-from histogp._core.operators.build import build_operator
-from histogp._core.operators.feature_kernels import LowRankOperator
+from histogp._core.operators.feature_kernels import FeatureKernel, LowRankOperator
 from histogp._core.solvers.factors import PrimalFactor
 from histogp.kernels import Chi2, ExpChi2, HistogramIntersection
-from histogp.kernels._base import resolve
 
 pytestmark = pytest.mark.portable
 
@@ -42,11 +42,12 @@ def features(A, weights=None, frequencies=FREQUENCIES):
 
 
 def kernel(weights=None, frequencies=FREQUENCIES):
-    return resolve(ExpChi2(M, beta=BETA, weights=weights, points=POINTS, frequencies=frequencies), D)
+    waves = RandomWaves(Direct(POINTS), np.sqrt(BETA) * frequencies, np.empty(0))
+    return FeatureKernel(waves, n_features=D, weights=None if weights is None else np.array([weights]))
 
 
 def make(weights=None, X=X, n_threads=1):
-    return build_operator(X, kernel(weights), n_threads)
+    return LowRankOperator(Rows.from_array(X), kernel(weights), n_threads)
 
 
 @pytest.fixture(params=["dense", "sparse", "in small blocks", "sparse in small blocks"])
@@ -110,8 +111,7 @@ def test_every_product_is_one_of_dense_features(way, weights, n_threads):
 
 
 def test_with_many_waves_and_terms_it_is_the_kernel_itself():
-    adapted = ExpChi2(8000, beta=BETA, n_terms=9, weights=2.0)._adapt(X)
-    K = build_operator(X, resolve(adapted, D), 1).matrix()
+    K = kernel_operator(X, ExpChi2(8000, beta=BETA, n_terms=9, weights=2.0)).matrix()
     assert np.abs(K - 2 * chi2_kernel(X, gamma=BETA / 2)).max() < 0.1
 
 
@@ -188,16 +188,13 @@ def test_another_kernel_on_the_same_rows(weights):
     operator = make(3.0)
     operator.matrix()
     Z = features(X, weights)
-    for other in (resolve(ExpChi2(M, weights=weights), D), kernel(weights)):  # the first has no features
-        close(operator.with_kernel(other).matrix(), Z @ Z.T)
+    close(operator.with_kernel(kernel(weights)).matrix(), Z @ Z.T)
     Z = features(X, weights, OTHER)
     close(operator.with_kernel(kernel(weights, OTHER)).matrix(), Z @ Z.T)
-    for other in (HistogramIntersection(), Chi2(), Chi2(T, points=POINTS)):
-        with pytest.raises(ValueError, match=r"cannot take one of another kind: fit another\.$"):
-            operator.with_kernel(resolve(other, D))
-    additive = build_operator(X, resolve(Chi2(T, points=POINTS), D), 1)
-    with pytest.raises(ValueError, match="another kind"):
-        additive.with_kernel(kernel())
+    additive = kernel_operator(X, Chi2(T))
+    close(operator.with_kernel(additive.kernel).matrix(), additive.matrix())
+    with pytest.raises(ValueError, match=r"cannot take one of another kind: fit another\.$"):
+        operator.with_kernel(HistogramIntersection()._value(D))
 
 
 def test_features_of_training_rows_are_made_once(made):
@@ -245,27 +242,24 @@ def test_features_do_not_go_into_a_pickle_or_a_copy(made):
 def test_other_weights_share_features(made):
     operator = make(2.0)
     before = operator.matmat(V)
-    other = operator.with_kernel(operator.kernel.replace(np.array([5.0]), {}))
+    other = operator.with_kernel(replace(operator.kernel, weights=np.array([5.0])))
     close(other.matmat(V), 2.5 * before)
     unweighted = other.unweighted()
     close(unweighted.matmat(V), before / 2)
     unweighted.gradient(U, V)
     operator.gradient(U, V)
     assert made == [N]
-    without_map = operator.with_kernel(resolve(ExpChi2(M, weights=7.0), D))
-    close(without_map.matmat(V), 3.5 * before)
-    assert made == [N]
     # Also those that one of them has made before the first.
     made.clear()
     operator = make()
-    operator.with_kernel(operator.kernel.replace(np.array([5.0]), {})).matmat(V)
+    operator.with_kernel(replace(operator.kernel, weights=np.array([5.0]))).matmat(V)
     operator.matmat(V)
     assert made == [N]
 
 
 def test_who_releases_leaves_the_others_theirs(made):
     operator = make(2.0)
-    other = operator.with_kernel(operator.kernel.replace(np.array([5.0]), {}))
+    other = operator.with_kernel(replace(operator.kernel, weights=np.array([5.0])))
     before = operator.matmat(V)
     operator.release()
     close(other.matmat(V), 2.5 * before)
@@ -324,8 +318,7 @@ def test_variances_of_training_rows_leave_their_features_alone(weight):
 @pytest.mark.parametrize("n", [N, 1500])
 def test_shares_are_parts_of_the_mean_distance(n):
     A = np.vstack([X, histograms(n - N, D, seed=8)]) if n > N else X
-    adapted = ExpChi2(M, beta=BETA, n_terms=9, weights=3.0)._adapt(A)
-    found = build_operator(A, resolve(adapted, D), 1).shares()
+    found = kernel_operator(A, ExpChi2(M, beta=BETA, n_terms=9, weights=3.0)).shares()
     some = A[:1000]
     means = [-np.log(chi2_kernel(some[:, [d]], gamma=1.0)).mean() for d in range(D)]
     np.testing.assert_allclose(found, means / np.sum(means), atol=0.01)
@@ -361,11 +354,6 @@ def test_what_makes_no_sense_is_refused_by_a_sentence(what):
     with pytest.raises(ValueError, match=rf"does not need .*{what}.*\.$") as caught:
         REFUSED[what](make())
     assert "\n" not in str(caught.value)
-
-
-def test_a_kernel_without_features_is_refused():
-    with pytest.raises(ValueError, match="no features yet"):
-        LowRankOperator(ROWS, resolve(ExpChi2(), D))
 
 
 def test_sparse_rows_and_single_precision_are_the_same_rows():

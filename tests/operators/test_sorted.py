@@ -2,26 +2,25 @@
 
 import numpy as np
 import pytest
+from kernel_operators import kernel_operator
 from oracles import close, histograms, kernel_matrix
 from scipy import sparse
 
 from histogp._core.data import Rows
-from histogp._core.operators.build import build_operator
 from histogp.kernels import HistogramIntersection, Transform
-from histogp.kernels._base import resolve
 from operators.suite import OperatorSuite
 
 
 class TestSortedOperator(OperatorSuite):
     def make(self, X, kernel, n_threads=1):
-        return build_operator(X, resolve(kernel, X.shape[1]), n_threads)
+        return kernel_operator(X, kernel, n_threads)
 
 
 @pytest.mark.parametrize("magnitude", [1e-200, 1e-30, 1e30, 1e200])
 def test_extreme_magnitudes_survive_both_precisions(magnitude):
     X = histograms(50, 8) * magnitude
     K = kernel_matrix(X, X, HistogramIntersection())
-    operator = build_operator(X, resolve(HistogramIntersection(), 8))
+    operator = kernel_operator(X, HistogramIntersection())
     V = np.random.default_rng(0).standard_normal((50, 4))
     close(operator.matmat(V) / magnitude, K @ V / magnitude)
     close(operator.matmat(V, "single") / magnitude, K @ V / magnitude, rtol=1e-5)
@@ -32,7 +31,7 @@ def test_single_precision_survives_an_outlier(width):
     """All values tiny but one: the sum over all rows must be taken down to that one's share."""
     X = np.r_[np.full(20_000, 1e-6), 1.0][:, None]
     V = np.random.default_rng(0).random((len(X), width))
-    operator = build_operator(X, resolve(HistogramIntersection(), 1))
+    operator = kernel_operator(X, HistogramIntersection())
     close(operator.matmat(V, "single"), operator.matmat(V), rtol=1e-5)
 
 
@@ -42,7 +41,7 @@ def test_wide_data_cost_only_their_nonzeros(monkeypatch):
     monkeypatch.setattr(np, "lexsort", lambda keys: sorts.append(len(keys[0])) or lexsort(keys))
     monkeypatch.delattr(np, "argsort")
     X = sparse.csr_array(([1.0, 2.0, 3.0], ([0, 1, 2], [7, 7, 9])), shape=(3, 100_000))
-    operator = build_operator(X, resolve(HistogramIntersection(), 100_000))
+    operator = kernel_operator(X, HistogramIntersection())
     operator.extend(Rows.from_array(X[:1]))
     assert sorts == [3, 1]
     assert operator.prior_draws(operator.layout(8), np.random.default_rng(0), 2)[0].shape == (3, 2)
@@ -54,7 +53,7 @@ def test_a_table_is_exact_across_many_blocks():
     Y = np.vstack([X[:50], np.random.default_rng(1).random((50, 3)) * 1.5])
     alpha = np.random.default_rng(2).standard_normal((1000, 2))
     expected = kernel_matrix(Y, X, HistogramIntersection()) @ alpha
-    operator = build_operator(X, resolve(HistogramIntersection(), 3))
+    operator = kernel_operator(X, HistogramIntersection())
     close(operator.table(alpha).evaluate(Rows.from_array(Y)), expected)
 
 
@@ -64,4 +63,4 @@ def test_a_transform_that_does_not_preserve_the_order_is_refused():
             return np.minimum(x, 3 - x)  # falls from 1.5 on
 
     with pytest.raises(ValueError, match="must not decrease"):
-        build_operator(np.array([[1.0], [2.5]]), resolve(HistogramIntersection(Falling()), 1))
+        kernel_operator(np.array([[1.0], [2.5]]), HistogramIntersection(Falling()))

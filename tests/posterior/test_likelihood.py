@@ -2,20 +2,19 @@
 
 import numpy as np
 import pytest
+from kernel_operators import kernel_operator
 from oracles import Log, histograms, kernel_matrix
 from scipy.stats import multivariate_normal
 
 from histogp._core.data import Rows
 from histogp._core.likelihood import bounded_likelihood, estimated_likelihood, exact_likelihood
-from histogp._core.operators.build import build_operator
 from histogp._core.search.objectives import Data, quadrature_of
+from histogp._core.search.space import Space
 from histogp._core.solvers.preconditioner import make_preconditioner
 from histogp._core.solvers.problem import Noise, SolverOptions
 from histogp._core.solvers.subspace import leading_subspace
 from histogp._core.solvers.system import solve
 from histogp.kernels import Exponential, HistogramIntersection, Power
-from histogp.kernels._base import resolve
-from histogp.kernels._hyperparameters import free_hyperparameters
 
 N, D = 120, 6
 X = histograms(N, D)
@@ -37,7 +36,7 @@ KERNELS = {
 
 
 def operator_of(kernel):
-    return build_operator(X, resolve(kernel, D), 2)
+    return kernel_operator(X, kernel, 2)
 
 
 def density(K, noise, y=Y):
@@ -59,7 +58,7 @@ def test_exact_is_the_log_density_of_the_targets(name):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_exact_derivatives_are_finite_differences(kernel, name):
     data = Data(operator_of(KERNELS[kernel]), NOISES[name], Y)
-    space = free_hyperparameters(KERNELS[kernel], Rows.from_array(X), 0.1, 1.0, None)
+    space = Space.of(KERNELS[kernel]._value(D), Rows.from_array(X), 0.1, 1.0)
     theta = space.start + np.random.default_rng(3).uniform(-0.3, 0.3, len(space.start))
 
     def value(theta):
@@ -167,7 +166,7 @@ def test_the_bound_holds_however_inexact_the_solution(name, tol):
 def test_quadrature_on_real_features(fashion_mnist):
     """Within 1% of the log-determinant with 16 probes, inside three standard errors."""
     X, *_ = fashion_mnist
-    operator = build_operator(X[:2000], resolve(HistogramIntersection(), X.shape[1]), 2)
+    operator = kernel_operator(X[:2000], HistogramIntersection(), 2)
     noise, nothing = Noise(np.full(2000, 0.1)), np.zeros((2000, 1))
     constant = 2000 * np.log(2 * np.pi)
     exact = -2 * exact_likelihood(operator, noise, nothing).value - constant

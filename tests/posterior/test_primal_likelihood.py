@@ -3,19 +3,18 @@
 import numpy as np
 import pytest
 from chi2_features import features, some_points
+from kernel_operators import FixedChi2, kernel_operator
 from oracles import histograms
 from scipy.stats import multivariate_normal
 
 from histogp._core.data import Rows
 from histogp._core.likelihood import exact_likelihood
 from histogp._core.operators import feature_kernels
-from histogp._core.operators.build import build_operator
 from histogp._core.search.feature_objective import Primal, _total
 from histogp._core.search.objectives import Data
+from histogp._core.search.space import Space
 from histogp._core.solvers.problem import Noise
-from histogp.kernels import Chi2, ExpChi2
-from histogp.kernels._base import resolve
-from histogp.kernels._hyperparameters import free_hyperparameters
+from histogp.kernels import ExpChi2
 
 pytestmark = pytest.mark.portable
 
@@ -41,7 +40,7 @@ WEIGHTS = {
 
 
 def operator_of(weights):
-    return build_operator(X, resolve(Chi2(T, weights=weights, points=POINTS), D), 1)
+    return kernel_operator(X, FixedChi2(POINTS, weights=weights), 1)
 
 
 def close_to(found, expected, rtol=1e-9):
@@ -81,13 +80,18 @@ def test_the_value_is_the_log_density_of_the_targets(noise):
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize(
     "kernel",
-    [Chi2(T), Chi2(T, weights="ard"), Chi2(T, weights=SOME), Chi2(T, weights="ard", groups=[0, 1, 1, 0, 2, 2])],
+    [
+        FixedChi2(POINTS),
+        FixedChi2(POINTS, weights="ard"),
+        FixedChi2(POINTS, weights=SOME),
+        FixedChi2(POINTS, weights="ard", groups=[0, 1, 1, 0, 2, 2]),
+    ],
     ids=["scale", "ard", "weights", "groups"],
 )
 def test_derivatives_are_finite_differences(kernel, noise):
-    kernel.set_params(points=POINTS)
-    objective = Primal(Data(build_operator(X, resolve(kernel, D), 1), NOISES[noise], Y))
-    space = free_hyperparameters(kernel, Rows.from_array(X), 0.1, 1.0, None)
+    operator = kernel_operator(X, kernel, 1)
+    objective = Primal(Data(operator, NOISES[noise], Y))
+    space = Space.of(operator.kernel, Rows.from_array(X), 0.1, 1.0)
     theta = space.start + np.random.default_rng(3).uniform(-0.3, 0.3, len(space.start))
     found = space.gradient(theta, objective(space, theta).derivatives)
     expected = [
@@ -98,8 +102,7 @@ def test_derivatives_are_finite_differences(kernel, noise):
 
 
 def waves_operator(n_features, weight=None):
-    kernel = ExpChi2(n_features, beta=2.0, weights=weight)._adapt(X)
-    return build_operator(X, resolve(kernel, D), 1)
+    return kernel_operator(X, ExpChi2(n_features, beta=2.0, weights=weight), 1)
 
 
 ONE_WEIGHT = [0.0, 1e-20, 1e-9, 0.3, 1.0, 40.0]
@@ -148,9 +151,9 @@ def test_one_weight_for_all_is_the_log_density_of_the_targets(n_features):
 @by_rank
 @pytest.mark.parametrize("noise", NOISES)
 def test_derivatives_by_one_weight_are_finite_differences(noise, n_features):
-    kernel = ExpChi2(n_features, beta=2.0, weights=0.7)._adapt(X)
-    objective = Primal(Data(build_operator(X, resolve(kernel, D), 1), NOISES[noise], Y))
-    space = free_hyperparameters(kernel, Rows.from_array(X), 0.1, 1.0, None)
+    operator = waves_operator(n_features, 0.7)
+    objective = Primal(Data(operator, NOISES[noise], Y))
+    space = Space.of(operator.kernel, Rows.from_array(X), 0.1, 1.0)
     assert [one.name for one in space.free] == ["noise", "scale"]
     for theta in space.start + np.array([[0.0, 0.0], [0.7, -0.4], [-1.0, 2.0]]):
         found = space.gradient(theta, objective(space, theta).derivatives)
@@ -163,7 +166,7 @@ def test_derivatives_by_one_weight_are_finite_differences(noise, n_features):
 
 def test_one_dimension_has_one_weight_too():
     values, points = histograms(N, 2)[:, :1], some_points(T, 1)
-    operator = build_operator(values, resolve(Chi2(T, points=points), 1), 1)
+    operator = kernel_operator(values, FixedChi2(points), 1)
     objective = Primal(Data(operator, NOISES["per problem"], Y))
     for weight in (0.0, 0.4, 9.0):
         plain = [objective._of(problems, np.array([weight]), 0.5, True) for problems in objective._problems]

@@ -7,18 +7,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_operators import kernel_operator
 from operators.suite import kernels
 from oracles import Log, close, heights, histograms, kernel_matrix, matrices
 from scipy.stats import spearmanr
 from sklearn.datasets import load_digits
 
 from histogp._core.data import Rows
-from histogp._core.operators.build import build_operator
 from histogp._core.solvers.problem import Noise, SolverOptions
 from histogp._core.variance.methods import METHODS, VarianceOptions, Variances
 from histogp._core.variance.shortfall import collecting
 from histogp.kernels import Exponential, HistogramIntersection, Power
-from histogp.kernels._base import resolve
 
 KERNELS = {
     "identity": HistogramIntersection(),
@@ -64,7 +63,7 @@ def exact(kernel, diagonal, train=X, test=TEST):
 
 
 def variances(kernel, noise, train=X, seed=0):
-    return Variances(build_operator(train, resolve(kernel, train.shape[1]), 2), noise, seed)
+    return Variances(kernel_operator(train, kernel, 2), noise, seed)
 
 
 @pytest.mark.parametrize("kind", ["one", "one an example", "one a class"])

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_operators import kernel_operator
 from oracles import histograms, kernel_matrix, matrices
 
-from histogp._core.operators.build import build_operator
 from histogp._core.solvers.problem import Noise
 from histogp._core.solvers.subspace import determinant_bounds, fischer_bound, leading_subspace, papers_bound
 from histogp.kernels import HistogramIntersection, Power
-from histogp.kernels._base import resolve
 
 SPECTRA = st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=12)
 
@@ -87,7 +86,7 @@ def test_no_bound_is_below_the_determinant(X, level, dimension, kind):
         "rows": Noise(level * rng.uniform(0.5, 2, n)),
         "problems": Noise(np.full(n, level), rng.integers(2, size=n), np.array([0.5, 1.5]), np.array([1.5, 0.5])),
     }[kind]
-    operator = build_operator(X, resolve(kernel, X.shape[1]), 1)
+    operator = kernel_operator(X, kernel, 1)
     bounds = determinant_bounds(operator, noise, leading_subspace(operator, dimension, rng))
     for k, diagonal in enumerate(noise.diagonals().T):
         values = np.linalg.eigvalsh(kernel_matrix(X, X, kernel) + np.diag(diagonal))
@@ -106,7 +105,7 @@ def test_degenerate_matrices(case):
         "rank one": np.repeat([[1.0, 0.0], [0.0, 0.0]], 10, axis=0),
         "zero": np.zeros((5, 2)),
     }[case]
-    operator = build_operator(X, resolve(HistogramIntersection(), X.shape[1]), 1)
+    operator = kernel_operator(X, HistogramIntersection(), 1)
     bounds = determinant_bounds(
         operator, Noise(np.full(len(X), 0.3)), leading_subspace(operator, 8, np.random.default_rng(0))
     )
@@ -117,7 +116,7 @@ def test_degenerate_matrices(case):
 
 def test_a_larger_subspace_is_tighter_and_fischer_tighter_than_the_papers():
     X = histograms(300, 12)
-    operator = build_operator(X, resolve(HistogramIntersection(), 12), 2)
+    operator = kernel_operator(X, HistogramIntersection(), 2)
     exact = np.linalg.slogdet(kernel_matrix(X, X, HistogramIntersection()) + 0.1 * np.eye(300))[1]
     found = [
         determinant_bounds(
@@ -132,7 +131,7 @@ def test_a_larger_subspace_is_tighter_and_fischer_tighter_than_the_papers():
 
 def test_a_subspace_is_orthonormal_and_holds_the_leading_eigenvectors():
     X = histograms(300, 12)
-    operator = build_operator(X, resolve(HistogramIntersection(), 12), 2)
+    operator = kernel_operator(X, HistogramIntersection(), 2)
     space = leading_subspace(operator, 48, np.random.default_rng(0))
     K = kernel_matrix(X, X, HistogramIntersection())
     np.testing.assert_allclose(space.basis.T @ space.basis, np.eye(space.basis.shape[1]), atol=1e-12)

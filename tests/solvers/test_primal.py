@@ -3,17 +3,15 @@
 import numpy as np
 import pytest
 from chi2_features import features, some_points
+from kernel_operators import FixedChi2, kernel_operator
 from oracles import close, histograms
 
 from histogp._core.data import Rows
 from histogp._core.operators import feature_kernels
-from histogp._core.operators.build import build_operator
 from histogp._core.solvers import factors
 from histogp._core.solvers.factors import PrimalFactor, inverse_of, is_primal
 from histogp._core.solvers.problem import Noise, SolverOptions
 from histogp._core.solvers.system import System
-from histogp.kernels import Chi2
-from histogp.kernels._base import resolve
 
 pytestmark = pytest.mark.portable
 
@@ -41,7 +39,7 @@ def block(request, monkeypatch):
 
 
 def operator(weights, X=X):
-    return build_operator(X, resolve(Chi2(T, weights=weights, points=POINTS), D), 1)
+    return kernel_operator(X, FixedChi2(POINTS, weights=weights), 1)
 
 
 def system_matrix(weights, noise=NOISE, X=X):

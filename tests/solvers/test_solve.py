@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from kernel_operators import kernel_operator
 from oracles import histograms, kernel_matrix
 from threadpoolctl import threadpool_info
 
-from histogp._core.operators.build import build_operator
 from histogp._core.solvers import factors, iterative
 from histogp._core.solvers.preconditioner import (
     CostModel,
@@ -20,14 +20,13 @@ from histogp._core.solvers.preconditioner import (
 from histogp._core.solvers.problem import Noise, SolverOptions
 from histogp._core.solvers.system import solve
 from histogp.kernels import HistogramIntersection
-from histogp.kernels._base import resolve
 
 pytestmark = pytest.mark.portable
 
 N, D = 300, 12
 X = histograms(N, D)
 K = kernel_matrix(X, X, HistogramIntersection())
-OPERATOR = build_operator(X, resolve(HistogramIntersection(), D), 2)
+OPERATOR = kernel_operator(X, HistogramIntersection(), 2)
 CODES = np.random.default_rng(1).choice(3, size=N, p=[0.1, 0.3, 0.6])
 B = np.where(CODES[:, None] == np.arange(3), 1.0, -1.0)
 SHARE = np.bincount(CODES) / N
@@ -191,14 +190,14 @@ def test_blas_gets_its_threads_back_after_concurrent_fits():
 
 def test_a_matrix_of_low_rank_is_exhausted_without_an_error():
     ones = np.ones((200, 3))
-    operator = build_operator(ones, resolve(HistogramIntersection(), 3))
+    operator = kernel_operator(ones, HistogramIntersection())
     solution = solve(operator, Noise(np.full(200, 0.1)), ones[:, :1], SolverOptions("cg", 1e-8), rng())
     np.testing.assert_allclose(solution.values, 1 / 600.1, rtol=1e-6)
 
 
 def test_preconditioning_saves_iterations_and_the_automatic_rank_can_be_zero(fashion_mnist):
     X, y, _, _ = fashion_mnist
-    operator = build_operator(X, resolve(HistogramIntersection(), X.shape[1]), 2)
+    operator = kernel_operator(X, HistogramIntersection(), 2)
     b = np.where(y[:, None] == np.arange(10), 1.0, -1.0)
     noise = Noise(np.full(len(y), 0.1))
     plain = solve(operator, noise, b, SolverOptions(preconditioner_rank=0, n_threads=2), rng())
@@ -230,6 +229,6 @@ def test_small_problems_are_factorised_and_large_ones_never(monkeypatch):
 
 def test_a_matrix_that_float64_cannot_factorise_is_named():
     ones = np.ones((50, 3))
-    operator = build_operator(ones, resolve(HistogramIntersection(), 3))
+    operator = kernel_operator(ones, HistogramIntersection())
     with pytest.raises(ValueError, match=r"not positive definite in float64; use a larger noise"):
         solve(operator, Noise(np.full(50, 1e-300)), ones[:, :1], SolverOptions(), rng())

@@ -5,16 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from kernel_operators import kernel_operator
 from oracles import histograms, kernel_matrix
 
 from histogp._core.data import Rows
-from histogp._core.operators.build import build_operator
 from histogp._core.solvers import factors
 from histogp._core.solvers.factors import Factor
 from histogp._core.solvers.problem import Noise, SolverOptions
 from histogp._core.solvers.system import System
 from histogp.kernels import HistogramIntersection
-from histogp.kernels._base import resolve
 
 pytestmark = pytest.mark.portable
 
@@ -30,7 +29,7 @@ CHOLESKY = SolverOptions("cholesky", 1e-10)
 
 
 def operator(n):
-    return build_operator(X[:n], resolve(HistogramIntersection(), D), 2)
+    return kernel_operator(X[:n], HistogramIntersection(), 2)
 
 
 def extended(system, begin, end, noise):

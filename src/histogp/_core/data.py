@@ -100,6 +100,11 @@ class Rows(Compressed):
     values: Array
     n_columns: int
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, D), as arrays have it."""
+        return len(self.indptr) - 1, self.n_columns
+
     @classmethod
     def from_array(cls, X: Any, n_threads: int = 1) -> Rows:
         """The non-zeros of a dense array or a scipy sparse matrix (N, D); arrays of the latter may be shared."""

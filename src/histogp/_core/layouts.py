@@ -13,7 +13,7 @@ from histogp._core._numba import table_loops
 from histogp._core.data import Array, Rows, SortedColumns
 
 if TYPE_CHECKING:
-    from histogp._core.operators.sorted_columns import ResolvedKernel
+    from histogp._core.operators.sorted_columns import Intersection
 
 
 Reading = Literal["linear", "nearest"]
@@ -54,7 +54,7 @@ class Layout(Protocol):
     """Nodes in every dimension, for tables of sums of functions of one dimension each."""
 
     @property
-    def kernel(self) -> ResolvedKernel:
+    def kernel(self) -> Intersection:
         """The hyperparameters."""
         ...
 
@@ -93,14 +93,14 @@ class GridLayout:
     starts : (D + 1,), where the nodes of each dimension begin
     """
 
-    kernel: ResolvedKernel
+    kernel: Intersection
     n_bins: int
     upper: Array
     starts: Array
 
     @classmethod
     def build(
-        cls, data: SortedColumns, heights: Array, importance: Array, kernel: ResolvedKernel, grid: Grid, n_threads: int
+        cls, data: SortedColumns, heights: Array, importance: Array, kernel: Intersection, grid: Grid, n_threads: int
     ) -> GridLayout:
         """Nodes up to the end of the grid; more of them where examples of much ``importance`` (N,) are."""
         upper = kernel.transformed_row(last_of_each_column(data, data.values) if grid.upper is None else grid.upper)
@@ -111,7 +111,7 @@ class GridLayout:
         return cls(kernel, grid.n_bins, upper, np.concatenate([[0], np.cumsum(octaves * grid.n_bins + 1)]))
 
     @classmethod
-    def checked(cls, kernel: ResolvedKernel, n_bins: int, upper: Array, starts: Array) -> GridLayout:
+    def checked(cls, kernel: Intersection, n_bins: int, upper: Array, starts: Array) -> GridLayout:
         """From arrays of unknown origin, of the right types and lengths; compiled loops trust what they are given."""
         # Compared, not subtracted: differences may overflow and hide a wrong order.
         if starts[0] == 0 and np.all(starts[1:] > starts[:-1]):
@@ -208,14 +208,12 @@ class NodeLayout:
     heights : (n_nodes,), of the nodes, ascending from 0 in each dimension; one zero more at the end
     """
 
-    kernel: ResolvedKernel
+    kernel: Intersection
     starts: Array
     heights: Array
 
     @classmethod
-    def build(
-        cls, data: SortedColumns, heights: Array, kernel: ResolvedKernel, most: int, n_threads: int
-    ) -> NodeLayout:
+    def build(cls, data: SortedColumns, heights: Array, kernel: Intersection, most: int, n_threads: int) -> NodeLayout:
         """At most ``most`` nodes a dimension beside zero."""
         room = np.concatenate([[0], np.cumsum(1 + np.minimum(data.counts, most))])
         counts, found = np.empty(data.n_columns, np.int64), np.empty(room[-1])
@@ -228,7 +226,7 @@ class NodeLayout:
         return cls(kernel, starts, np.append(found[used], 0.0))
 
     @classmethod
-    def checked(cls, kernel: ResolvedKernel, starts: Array, heights: Array) -> NodeLayout:
+    def checked(cls, kernel: Intersection, starts: Array, heights: Array) -> NodeLayout:
         """From arrays of unknown origin, of the right types; compiled loops trust what they are given."""
         # Compared, not subtracted: differences may overflow and hide a wrong order.
         if starts[0] == 0 and np.all(starts[1:] > starts[:-1]) and starts[-1] + 1 == len(heights):

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from histogp._core.data import Array, Rows
+from histogp._core.kernel_values import KernelValue
 from histogp._core.layouts import Grid
 from histogp._core.likelihood import BoundName, Likelihood, exact_likelihood
 from histogp._core.operators.contract import KernelOperator
-from histogp._core.operators.sorted_columns import ResolvedKernel
 from histogp._core.predictors import QuantizedMean, Table
 from histogp._core.probability import Dirichlet, codes_of, fit_temperature, leave_one_out
 from histogp._core.search.feature_objective import Primal
@@ -68,6 +68,15 @@ class Posterior:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
+
+    @property
+    def kernel(self) -> KernelValue:
+        return self.operator.kernel
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether the mean can be read from tables over features."""
+        return self.operator.rank is None
 
     def tables(self) -> Tables:
         """What was prepared so far and is worth keeping: versions and values by name."""
@@ -165,7 +174,7 @@ class Posterior:
 
     def log_likelihood(
         self,
-        kernel: ResolvedKernel | None,
+        kernel: KernelValue | None,
         noise_factor: float,
         method: str,
         options: SolverOptions,

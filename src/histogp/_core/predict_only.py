@@ -26,6 +26,15 @@ class PredictOnly:
     kept: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     seed: int = 0
 
+    has_tables = True
+    """Whether the mean is read from tables over features."""
+
+    @property
+    def kernel(self) -> Any:
+        """The frozen value of the kernel."""
+        assert self.prepared is not None
+        return self.prepared.table.layout.kernel
+
     @property
     def quick_method(self) -> VarianceMethod:
         """The best way to the variance itself that is left."""
@@ -63,9 +72,7 @@ class PredictOnly:
         return self._kept("temperature")
 
     def prior_variance(self, rows: Rows) -> Array:
-        assert self.prepared is not None
-        kernel = self.prepared.table.layout.kernel
-        return rows.row_sums(kernel.heights(rows))
+        return rows.row_sums(self.kernel.heights(rows))
 
     def latent_variance(
         self, rows: Rows, method: VarianceMethod, options: VarianceOptions, solver: SolverOptions
@@ -98,6 +105,12 @@ class FeaturesOnly(PredictOnly):
     weights: Array
     table: Table
     factor: PrimalFactor
+
+    has_tables = False
+
+    @property
+    def kernel(self) -> Any:
+        return self.factor.operator.kernel
 
     @property
     def quick_method(self) -> VarianceMethod:

@@ -14,7 +14,7 @@ from histogp._core.data import Array, Rows, SortedColumns, plain
 from histogp._core.layouts import Grid, GridLayout, NodeLayout, Reading, last_of_each_column
 
 if TYPE_CHECKING:
-    from histogp._core.operators.sorted_columns import ResolvedKernel
+    from histogp._core.operators.sorted_columns import Intersection
 
 
 class Table(Protocol):
@@ -75,7 +75,7 @@ class LowerTable:
     values : (D, q + 1), of the functions at q + 1 equally spaced nodes, single precision
     """
 
-    kernel: ResolvedKernel
+    kernel: Intersection
     per_bin: Array
     values: Array
 
@@ -170,7 +170,7 @@ class QuantizedTable:
 
     @classmethod
     def build(
-        cls, data: SortedColumns, heights: Array, alpha: Array, kernel: ResolvedKernel, grid: Grid, n_threads: int
+        cls, data: SortedColumns, heights: Array, alpha: Array, kernel: Intersection, grid: Grid, n_threads: int
     ) -> QuantizedTable:
         """Tabulate in a few sweeps over the sorted columns; heights (nnz,), alpha (N, M)."""
         # Examples count by |alpha|: what matters are kinks, and a row may stand for several of less weight.

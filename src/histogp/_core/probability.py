@@ -170,7 +170,7 @@ def _scaled(operator: KernelOperator, noise: Noise, targets: Array, rng: np.rand
     rows = np.sort(rng.choice(n, min(n, SAMPLE), replace=False))
     sample = operator.remove(np.setdiff1d(np.arange(n), rows))
     unit = float(operator.diagonal().mean()) or 1.0
-    kernels = [operator.kernel.scaled(scale / unit, operator.n_columns) for scale in SCALES]
+    kernels = [operator.kernel.scaled(scale / unit) for scale in SCALES]
     classes = np.sort(rng.choice(targets.shape[1], min(targets.shape[1], MOST_CLASSES), replace=False))
     diagonals = noise.subset(rows).diagonals()[:, classes]
     with single_threaded_blas():

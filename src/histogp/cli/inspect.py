@@ -59,7 +59,7 @@ def describe(path: str) -> dict[str, Any]:
         "file": path,
         "bytes": os.path.getsize(path),
         "class": type(model).__name__,
-        "kernel": _kernel(model.kernel_._shown()),
+        "kernel": _kernel(model.kernel_),
         "noise": model.noise_,
         "examples": model.n_examples_,
         "features": model.n_features_in_,

@@ -11,20 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histogp._core.data import Array, Rows, dense
-from histogp._core.maps.additive import (
-    MOST_TERMS,
-    STATES,
-    AdditiveMap,
-    Chebyshev,
-    Direct,
-    Root,
-    Sampled,
-    expand,
-    from_arrays,
-    sampled,
-    to_arrays,
-)
-from histogp._core.maps.pair_distances import chi2_matrix
+from histogp._core.maps.additive import MOST_TERMS, AdditiveMap, Chebyshev, Direct, Root, Sampled, sampled
 from histogp._core.maps.points import best_interval, direct_map, geometric_mean, typical_rows
 from histogp._core.threads import announce_compilation
 from histogp._estimator import number_of_threads, validate_features
@@ -84,6 +71,10 @@ class _AdditiveMap(FeatureMap):
         """The map for training data."""
         raise NotImplementedError
 
+    def _kind(self) -> type[AdditiveMap]:
+        """The class of the map, by the parameters."""
+        raise NotImplementedError
+
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Any:
         """Adapt the map to the distribution of the features.
@@ -109,22 +100,14 @@ class _AdditiveMap(FeatureMap):
         self.n_terms_ = chosen.n_terms
         for name in ("points_", "sample_interval_"):  # of an earlier fit with another method
             self.__dict__.pop(name, None)
-        if isinstance(chosen, Direct):
-            self.points_ = chosen.points
-        elif isinstance(chosen, Sampled):
-            self.sample_interval_ = chosen.interval
+        self.__dict__.update(chosen.attributes())
 
     def _state(self) -> dict[str, Array]:
-        return to_arrays(self._map)
+        return self._map.to_state()
 
     def _restore(self, n_features: int, reader: Any, prefix: str = "map.") -> None:
         self.n_features_in_ = n_features
-        arrays = {
-            name: reader.array(f"{prefix}{name}", np.float64, None, lowest=0)
-            for name in STATES
-            if reader.has(f"{prefix}{name}")
-        }
-        self._install(from_arrays(arrays, n_features))
+        self._install(self._kind().from_state(reader, prefix, n_features))
 
     def transform(self, X: Any) -> Any:
         """The features, (n, n_terms * n_features): first the first term of every feature, then the second.
@@ -134,7 +117,7 @@ class _AdditiveMap(FeatureMap):
         check_is_fitted(self)
         announce_compilation()
         X = validate_features(self, X, reset=False)
-        return expand(self._map, X, number_of_threads(self.n_jobs))
+        return self._map.transform(X, number_of_threads(self.n_jobs))
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """``name_0, ...``: the name of the feature and the number of the term."""
@@ -228,6 +211,10 @@ class AdditiveChi2Map(_AdditiveMap):
             return sampled("chi2", n_terms, interval_for("chi2", n_terms, self.sample_interval, rows))
         return Chebyshev(n_terms, geometric_mean(rows))
 
+    def _kind(self) -> type[AdditiveMap]:
+        kinds: dict[str, type[AdditiveMap]] = {"direct": Direct, "vz": Sampled, "chebyshev": Chebyshev}
+        return kinds[self.method]
+
     def approximation_error(self, X: Any, Y: Any = None) -> Array:
         """The kernel minus the products of the features, for all pairs of rows, (n, m).
 
@@ -243,12 +230,7 @@ class AdditiveChi2Map(_AdditiveMap):
         announce_compilation()
         left = dense(validate_features(self, X, reset=False)).astype(np.float64, copy=False)
         right = left if Y is None else dense(validate_features(self, Y, reset=False)).astype(np.float64, copy=False)
-        n_threads = number_of_threads(self.n_jobs)
-        if isinstance(self._map, Direct):
-            factors = self._map.remainders(left), self._map.remainders(right)
-            return chi2_matrix(left, right, factors=factors, n_threads=n_threads)
-        products = expand(self._map, left, n_threads) @ expand(self._map, right, n_threads).T
-        return chi2_matrix(left, right, n_threads=n_threads) - products
+        return self._map.chi2_error(left, right, number_of_threads(self.n_jobs))
 
 
 class HomogeneousMap(_AdditiveMap):
@@ -299,6 +281,9 @@ class HomogeneousMap(_AdditiveMap):
         n_terms = int(self.n_terms)
         interval = interval_for(self.kernel, n_terms, self.sample_interval, typical_rows(X))
         return sampled(self.kernel, n_terms, interval)
+
+    def _kind(self) -> type[AdditiveMap]:
+        return Root if self.kernel == "hellinger" else Sampled
 
 
 def interval_for(kernel: str, n_terms: int, given: float | None, rows: Rows) -> float:

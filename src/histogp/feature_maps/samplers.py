@@ -183,7 +183,7 @@ class ExpChi2Sampler(FeatureMap):
 
     def _install(self, chosen: RandomWaves) -> None:
         self._waves = chosen
-        self._n_features_out = chosen.n_outputs
+        self._n_features_out = chosen.n_components
 
     def _width(self, X: Any, y: Any) -> float:
         if self.beta == "median":
@@ -216,16 +216,12 @@ class ExpChi2Sampler(FeatureMap):
         return additive.set_output(transform="default")
 
     def _state(self) -> dict[str, Array]:
-        own = {"frequencies": self._waves.frequencies, "phases": self._waves.phases, "beta": np.array([self.beta_])}
-        return own | {f"additive.{name}": array for name, array in self.additive_._state().items()}
+        return {**self._waves.to_state(), "beta": np.array([self.beta_])}
 
     def _restore(self, n_features: int, reader: Any, prefix: str = "map.") -> None:
         self.n_features_in_ = n_features
         self.additive_ = self._additive()
         self.additive_._restore(n_features, reader, f"{prefix}additive.")
-        n_pairs, is_odd = divmod(int(self.n_components), 2)
-        shape = (self.additive_.n_terms_ * n_features, n_pairs + is_odd)
-        frequencies = reader.array(f"{prefix}frequencies", np.float32, shape)
-        phases = reader.array(f"{prefix}phases", np.float64, (is_odd,))
         self.beta_ = float(reader.array(f"{prefix}beta", np.float64, (1,), lowest=0)[0])
-        self._install(RandomWaves(self.additive_._map, frequencies, phases))
+        additive, n_components = self.additive_._map, int(self.n_components)
+        self._install(RandomWaves.from_state(reader, prefix, additive, n_features, n_components, np.float32))

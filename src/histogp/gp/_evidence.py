@@ -19,8 +19,7 @@ from histogp._estimator import number_of_threads, reading
 from histogp._sklearn import warn
 from histogp.exceptions import NotConvergedWarning
 from histogp.kernels import Kernel
-from histogp.kernels._base import resolve
-from histogp.kernels._names import as_kernel
+from histogp.kernels._base import as_kernel
 
 
 class EvidenceMixin:
@@ -83,12 +82,11 @@ class EvidenceMixin:
         for name, value, lowest in (("noise", noise, 0), ("max_error", max_error, 0), ("n_probes", n_probes, 1)):
             if value is not None and not (isinstance(value, Real) and lowest < value < np.inf):
                 raise ValueError(f"{name} must be a number above {lowest}; got {value!r}.")
-        resolved = None
+        other = None
         if kernel is not None:
-            adapted = as_kernel(kernel)._adapt(posterior.operator.training_rows(), posterior.targets)
-            resolved = resolve(adapted, self.n_features_in_)
+            other = as_kernel(kernel)._adapt(posterior.operator.training_rows(), posterior.targets, self.noise_).value
         found = posterior.log_likelihood(
-            resolved,
+            other,
             1.0 if noise is None else float(noise) / self.noise_,
             method,
             self._solver_options(),
@@ -115,13 +113,14 @@ class EvidenceMixin:
     def _refitted(self, kernel: Kernel, noise: float) -> Any:
         """A copy with another kernel and noise, solved for the same examples."""
         before = self._posterior_with_training()
-        operator = before.operator.with_kernel(resolve(kernel, self.n_features_in_))
+        adapted = kernel._adapt(before.operator.training_rows(), before.targets, noise)
+        operator = before.operator.with_kernel(adapted.value)
         seed = int(check_random_state(self.random_state).randint(2**31))
         rng = np.random.default_rng(seed)
         scaled = before.noise.scaled(noise / self.noise_)
         posterior, _ = fit_posterior(operator, scaled, before.targets, self._solver_options(), rng, seed=seed)
         other = copy.copy(self)
-        other.kernel_, other.noise_ = kernel, noise
+        other.kernel_, other.noise_ = adapted.kernel, noise
         other._install(posterior)  # type: ignore[attr-defined]
         return other
 

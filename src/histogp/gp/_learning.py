@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from histogp._core.data import Array, Rows
-from histogp._core.operators.build import build_operator
 from histogp._core.operators.contract import KernelOperator
 from histogp._core.posterior import Posterior, fit_posterior
 from histogp._core.search.objectives import Data
@@ -25,12 +23,9 @@ from histogp.gp._evidence import described
 from histogp.gp._examples import Examples
 from histogp.gp.optimizer import Tuned, search_is_due, tune
 from histogp.kernels import Kernel
-from histogp.kernels._base import is_ard, resolve
-from histogp.kernels._names import as_kernel
+from histogp.kernels._base import Adapted, as_kernel
 
 Attributes = dict[str, Any]
-# Up to here a kernel that adapts to the data does so again when more come.
-FEW_TO_ADAPT = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,10 +96,10 @@ class LearningMixin(CallbackSupportMixin):
         announce_compilation()
         problem = self._problem(examples, self.noise, outputs)
         callbacks = FitCallbacks(self, with_callbacks, X=X, y=y, metadata={"sample_weight": examples.weights})
-        kernel = as_kernel(self.kernel)._adapt(X, problem.targets)
-        if kernel._has_features and self.prediction == "quantized":
+        adapted = as_kernel(self.kernel)._adapt(X, problem.targets, self.noise)
+        operator = adapted.kernel._operator(adapted.value, X, number_of_threads(self.n_jobs))
+        if operator.rank is not None and self.prediction == "quantized":
             raise ValueError('A chi-squared kernel does not need prediction="quantized"; use prediction="exact".')
-        operator = build_operator(X, resolve(kernel, X.shape[1]), number_of_threads(self.n_jobs))
         seed = int(check_random_state(self.random_state).randint(2**31))
         rng = np.random.default_rng(seed)
         options = self._solver_options()
@@ -116,7 +111,7 @@ class LearningMixin(CallbackSupportMixin):
             return callbacks.step("evaluation")
 
         data = Data(operator, problem.noise, targets)
-        tuned = tune(self.optimize, kernel, self.noise, data, options, rng, after_evaluation)
+        tuned = tune(self.optimize, adapted.kernel, adapted.noise, data, options, rng, after_evaluation)
 
         def state(alpha: Array, residual: float) -> Attributes:
             posterior = Posterior(tuned.operator, tuned.noise, alpha, targets, residual, seed)
@@ -181,9 +176,10 @@ class LearningMixin(CallbackSupportMixin):
         before: Posterior = self._posterior
         n_changed, n_searched = self._since_search
         n_changed += n_changes
-        kernel = self._adapted_again(operator, problem.targets, before.operator.n_rows)
-        if kernel is not self.kernel_:
-            operator, rows = operator.with_kernel(resolve(kernel, operator.n_columns)), None
+        kernel = self.kernel_
+        adapted = self._adapted_again(operator, problem.targets, before.operator.n_rows)
+        if adapted is not None:
+            kernel, operator, rows = adapted.kernel, operator.with_kernel(adapted.value), None
         tuned = Tuned(kernel, self.noise_, operator, problem.noise)
         rng = np.random.default_rng(before.seed)
         if search_is_due(self.optimize, n_changed, n_searched):
@@ -209,30 +205,24 @@ class LearningMixin(CallbackSupportMixin):
             if hasattr(self, "log_marginal_likelihood_"):  # of other examples
                 self.log_marginal_likelihood_ = self.log_marginal_likelihood_error_ = np.nan
 
-    def _adapted_again(self, operator: KernelOperator, targets: Array, n_before: int) -> Kernel:
-        """The kernel, with what it takes from the examples taken again as long as they were few."""
+    def _adapted_again(self, operator: KernelOperator, targets: Array, n_before: int) -> Adapted | None:
+        """The kernel with what it takes from the examples taken again, as long as they were few."""
         given = as_kernel(self.kernel)
-        if not given._adapts or n_before >= FEW_TO_ADAPT or operator.n_rows <= n_before:
-            return self.kernel_
-        left_to_data = {name: getattr(given, name) for name in given._from_data}
-        return clone(self.kernel_).set_params(**left_to_data)._adapt(operator.training_rows(), targets)
+        if not given._adapts_again(n_before, operator.n_rows):
+            return None
+        return self.kernel_._left_open(given)._adapt(operator.training_rows(), targets, self.noise_)
 
     def _search_again(self, given: Tuned, problem: Problem, rng: np.random.Generator) -> Tuned:
         """Search for hyperparameters from those that were found before."""
-        kernel = given.kernel
-        operator = given.operator
-        warm = not is_ard(as_kernel(self.kernel))
-        if not warm:  # a weight that has become zero would stay so
-            kernel = clone(kernel).set_params(weights="ard")
-            operator = operator.with_kernel(resolve(kernel, operator.n_columns))
-        data = Data(operator, given.noise, problem.targets)
+        kernel, value = given.kernel._to_search(as_kernel(self.kernel), given.operator.kernel)
+        data = Data(given.operator.with_kernel(value), given.noise, problem.targets)
 
         def report(row: Row) -> bool:
             self._say(described(row))
             return False
 
         solver = self._solver_options()
-        return tune(self.optimize, kernel, given.noise_value, data, solver, rng, report, warm=warm, atomic=True)
+        return tune(self.optimize, kernel, given.noise_value, data, solver, rng, report, warm=True, atomic=True)
 
     def _adopt(
         self,

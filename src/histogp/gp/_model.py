@@ -28,8 +28,7 @@ from histogp.gp._uncertainty import UncertaintyMixin
 from histogp.gp.optimizer import Optimizer
 from histogp.gp.posterior_view import PosteriorView
 from histogp.kernels import Kernel
-from histogp.kernels._base import per_dimension
-from histogp.kernels._names import as_kernel
+from histogp.kernels._base import as_kernel, per_dimension
 
 PREDICTION_PARAMETERS = (
     "prediction",

@@ -10,7 +10,6 @@ import numpy as np
 
 from histogp._core.data import Array, Rows, SortedColumns
 from histogp._core.layouts import GridLayout
-from histogp._core.operators.build import restore_operator
 from histogp._core.operators.feature_kernels import LowRankOperator
 from histogp._core.posterior import Posterior, Tables
 from histogp._core.predict_only import FeaturesOnly, PredictOnly
@@ -24,7 +23,6 @@ from histogp.gp import _table_file
 from histogp.gp._examples import Examples
 from histogp.io import container
 from histogp.kernels import Kernel
-from histogp.kernels._base import resolve
 
 FORMAT = 1
 _LAYOUT = ("upper", "starts")
@@ -62,7 +60,7 @@ def save(estimator: Any, path: Any, include_training: bool) -> None:
         )
     estimator._validate_params()
     include_training = bool(include_training)
-    has_features = estimator.kernel_._has_features
+    has_features = not estimator._posterior.has_tables
     if not include_training:
         if not has_features:
             _quantized(estimator)  # refuses what cannot be done
@@ -89,6 +87,7 @@ def save(estimator: Any, path: Any, include_training: bool) -> None:
         "seed": estimator._posterior.seed,
         "examples": _pack_examples(estimator, writer) if include_training else None,
     }
+    writer.arrays |= {f"value.{name}": array for name, array in estimator._posterior.kernel.to_state().items()}
     writer.arrays["residual"] = estimator.residual_
     writer.arrays["noise_found"] = np.array([estimator.noise_])
     writer.arrays["relevance"] = estimator.feature_relevance_
@@ -141,14 +140,12 @@ def _restore(cls: Any, document: dict[str, Any], reader: Reader) -> Any:
     kernel = reader.object(document["kernel"])
     if not isinstance(kernel, Kernel):
         raise ModelFileError("its kernel is damaged.")
+    has_features = not includes_training and reader.has("features.weights")
     # Before anything of that length is made, it must be in the file.
+    pointers = np.empty(0, np.int64)
     if includes_training:
         pointers = reader.array("data.indptr", np.int64, (n_features + 1,))
-    elif kernel._has_features:
-        pointers = np.empty(0, np.int64)
-        if np.shape(kernel.points)[1:] != (n_features,):
-            raise ModelFileError("the points of its kernel are damaged.")
-    else:
+    elif not has_features:
         pointers = reader.array("table.starts", np.int64, (n_features + 1,))
     estimator.kernel_ = kernel
     estimator.n_features_in_ = n_features
@@ -172,16 +169,16 @@ def _restore(cls: Any, document: dict[str, Any], reader: Reader) -> Any:
     n_problems = estimator._unpack(reader, document["outputs"])
     if len(estimator.residual_) != n_problems or n_problems < 1:
         raise ModelFileError("its number of problems is damaged.")
-    resolved = resolve(kernel, n_features)
-    tables = _table_file.unpack(document["prepared"], reader, resolved, n_features, estimator.n_examples_)
+    value = kernel._restore(reader, "value.", n_features)
+    tables = _table_file.unpack(document["prepared"], reader, value, n_features, estimator.n_examples_)
     seed = integer(document, "seed")
     if includes_training:
         targets = _unpack_examples(estimator, reader, document["examples"])
-        estimator._install(_read_training(estimator, resolved, reader, pointers, targets, tables, seed))
-    elif kernel._has_features:
-        estimator._posterior = _read_features(resolved, reader, n_features, n_problems, tables, seed)
+        estimator._install(_read_training(estimator, value, reader, pointers, targets, tables, seed))
+    elif has_features:
+        estimator._posterior = _read_features(value, reader, n_features, n_problems, tables, seed)
     else:
-        quantized = _read_table(estimator, resolved, reader, pointers, n_problems)
+        quantized = _read_table(estimator, value, reader, pointers, n_problems)
         estimator._posterior = PredictOnly(quantized, tables, seed)
     reader.finish()
     return estimator
@@ -244,7 +241,7 @@ def _read_training(
         noise = Noise(noise.sample, targets.argmax(axis=1), positive, negative)
     if tables.get("feature-weights", (None, alpha))[1].shape[1] != n_problems:
         raise ModelFileError("its weights are not those of its problems.")
-    operator = restore_operator(data, kernel, number_of_threads(estimator.n_jobs))
+    operator = estimator.kernel_._restore_operator(kernel, data, number_of_threads(estimator.n_jobs))
     return Posterior(operator, noise, alpha, targets, float(estimator.residual_.max()), seed, tables)
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from histogp._core.layouts import NodeLayout
-from histogp._core.operators.feature_kernels import ResolvedFeatures
-from histogp._core.operators.sorted_columns import ResolvedKernel
+from histogp._core.operators.feature_kernels import FeatureKernel
 from histogp._core.posterior import Tables
 from histogp._core.predictors import LowerTable
 from histogp._core.variance.calibrated import Calibrated
@@ -30,7 +29,7 @@ def pack(tables: Tables, writer: Writer, include_training: bool) -> dict[str, An
     }
 
 
-def unpack(description: Any, reader: Reader, kernel: ResolvedKernel, n_features: int, n_rows: int) -> Tables:
+def unpack(description: Any, reader: Reader, kernel: Any, n_features: int, n_rows: int) -> Tables:
     """The inverse, which believes nothing."""
     if not isinstance(description, dict) or not description.keys() <= _UNPACK.keys():
         raise ModelFileError("what it has prepared is damaged.")
@@ -55,7 +54,7 @@ class _Prefixed:
 
 
 class _Source:
-    def __init__(self, name: str, reader: Reader, kernel: ResolvedKernel, n_features: int, n_rows: int):
+    def __init__(self, name: str, reader: Reader, kernel: Any, n_features: int, n_rows: int):
         self._name, self._reader = name, reader
         self.kernel, self.n_features, self.n_rows = kernel, n_features, n_rows
 
@@ -149,9 +148,9 @@ def _pack_weights(out: _Prefixed, version: None, weights: Any) -> Any:
 
 
 def _unpack_weights(source: _Source, document: Any) -> tuple[Any, Any]:
-    if not isinstance(source.kernel, ResolvedFeatures) or source.kernel.feature_map is None:
+    if not isinstance(source.kernel, FeatureKernel):
         raise ModelFileError("its weights are not those of its kernel.")
-    return None, source.get("values", np.float64, (source.kernel.rank(source.n_features), None))
+    return None, source.get("values", np.float64, (source.kernel.n_components, None))
 
 
 _PACK: dict[str, Any] = {

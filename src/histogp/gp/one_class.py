@@ -286,7 +286,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         if self.criterion == "mean":
             return
         method = self._chosen_method()
-        if self.kernel_._has_features and method in ("precise", "calibrated"):
+        if not self._posterior.has_tables and method in ("precise", "calibrated"):
             return
         if method not in TABLES or (method == "calibrated" and self.n_examples_ < FEWEST):
             raise ValueError(

@@ -15,12 +15,11 @@ from histogp._core.data import Array
 from histogp._core.operators.contract import KernelOperator
 from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import OptimizationOptions, Row, optimise
+from histogp._core.search.space import Space
 from histogp._core.solvers.problem import Noise, SolverOptions
 from histogp._sklearn import warn
 from histogp.exceptions import NotConvergedWarning
 from histogp.kernels import Kernel
-from histogp.kernels._base import is_ard
-from histogp.kernels._hyperparameters import free_hyperparameters, moved_to
 
 
 class Optimizer(BaseEstimator):
@@ -154,10 +153,7 @@ def tune(
     search alone, but everything.
     """
     if optimizer is None:
-        if is_ard(kernel):
-            raise ValueError(
-                'weights="ard" are learned from the data: give optimize="gradient", or numbers as weights.'
-            )
+        kernel._check_found()
         return Tuned(kernel, float(noise_value), data.operator, data.noise)
     if isinstance(optimizer, str):
         optimizer = Optimizer(optimizer)
@@ -168,7 +164,7 @@ def tune(
         raise ValueError("parameters must name at least one hyperparameter to optimise.")
     if not np.isfinite(data.mean_square):
         raise ValueError("The squares of the targets overflow; scale them to moderate values.")
-    space = free_hyperparameters(kernel, operator.training_rows(), noise_value, data.mean_square, names)
+    space = Space.of(operator.kernel, operator.training_rows(), noise_value, data.mean_square, names)
     if names is None and optimizer.method == "bound":
         space = space.only([one.name for one in space.free if one.name != "noise"])
     options = OptimizationOptions(
@@ -180,7 +176,7 @@ def tune(
         sparsity=optimizer.sparsity,
         prior_width=optimizer.prior_width,
         n_probes=None if optimizer.n_probes == "auto" else optimizer.n_probes,
-        warm=warm,
+        warm=warm and not space.is_open,
     )
     found = optimise(data, space, options, rng, report)
     if found.interrupted and atomic:
@@ -199,7 +195,7 @@ def tune(
         )
     factor = space.noise_factor(found.theta)
     return Tuned(
-        moved_to(space, kernel, found.theta),
+        kernel._with_values(space.kernel_values(found.theta)),
         float(noise_value * factor),
         operator.with_kernel(space.kernel_at(found.theta)),
         data.noise.scaled(factor),

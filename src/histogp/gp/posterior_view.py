@@ -90,7 +90,7 @@ class PosteriorView:
             - "tables": sums over features can be read from tables, as ``prediction="quantized"`` does.
             - "features": the kernel is a product of features, in whose space the model is solved.
         """
-        has_features = self._estimator.kernel_._has_features
+        has_features = not self._estimator._posterior.has_tables
         offered = {"tables": not has_features, "features": has_features}
         if what not in offered:
             raise ValueError(f"what must be one of {', '.join(map(repr, offered))}; got {what!r}.")

@@ -1,67 +1,116 @@
-"""What all kernels have in common."""
+"""What all kernels have in common, and their short names."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_array
 
-from histogp._core.data import Array, dense
+from histogp._core.data import Array, SortedColumns, dense
+from histogp._core.kernel_values import KernelValue
+from histogp._core.operators.contract import KernelOperator
+
+# What short names stand for: a class of this package, and what its parameters are made of.
+_NAMED: dict[str, tuple[str, dict[str, str]]] = {
+    "hik": ("HistogramIntersection", {}),
+    "hik-poly": ("HistogramIntersection", {"transform": "Power"}),
+    "hik-exp": ("HistogramIntersection", {"transform": "Exponential"}),
+    "chi2": ("Chi2", {}),
+    "exp-chi2": ("ExpChi2", {}),
+}
+SHORT_NAMES = list(_NAMED)
+
+
+@dataclass(frozen=True, eq=False)
+class Adapted:
+    """A kernel in which all that was left to data is decided, and its frozen value for these data."""
+
+    kernel: Kernel
+    value: KernelValue
+    noise: float
 
 
 class Kernel(BaseEstimator):
     """Base of the parameter objects for users: a weighted sum of kernels of one dimension each."""
 
     weights: Any
-    groups: Any
+    groups: Any = None
 
-    _has_features = False
-    """Whether an estimator works with features whose products are the kernel."""
-    _from_data: tuple[str, ...] = ()
-    """Parameters that may be left to training data, as None."""
-    _by_name: tuple[str, ...] = ()
-    """Those among them that may be left by a name as well."""
+    def _adapt(self, X: Any, targets: Array | None = None, noise: float = 1.0) -> Adapted:
+        """Take from training data what is left to them: X an array, CSR or `Rows`; targets (N, M)."""
+        raise NotImplementedError
 
-    @property
-    def _adapts(self) -> bool:
-        """Whether it takes something from training data."""
-        return any(getattr(self, name) is None for name in self._from_data) or any(
-            isinstance(getattr(self, name), str) for name in self._by_name
-        )
+    def _adapts_again(self, n_before: int, n_after: int) -> bool:
+        """Whether an update from so many samples to so many decides anew what was left to data."""
+        return False
 
-    def _adapt(self, X: Any, targets: Array | None = None) -> Kernel:
-        """The kernel with what it takes from training data, if anything: an array, CSR or `Rows`; targets (N, M)."""
-        return self
+    def _left_open(self, given: Kernel) -> Kernel:
+        """A copy that leaves to data what ``given`` leaves to them, and keeps what a search has found."""
+        return clone(self)
 
-    def _shown(self) -> Kernel:
-        """The same without long arrays from data, to print."""
-        shown = clone(self)
-        return shown.set_params(**{name: None for name in self._from_data if np.ndim(getattr(self, name))})
+    def _operator(self, value: Any, X: Any, n_threads: int = 1) -> KernelOperator:
+        """The kernel matrix of training samples, an array or CSR (N, D); ``value`` is that of `_adapt`."""
+        raise NotImplementedError
 
-    def _resolve(self, n_features: int) -> Any:
-        """The frozen value for data of this width; refuses parameters that do not fit."""
+    def _with_values(self, values: Mapping[str, Any]) -> Kernel:
+        """A copy with hyperparameters that a search found; "scale" multiplies the present weights."""
+        kernel = clone(self).set_params(**{name: value for name, value in values.items() if name != "scale"})
+        if "scale" in values:
+            given = 1.0 if kernel.weights is None else kernel.weights
+            kernel.weights = values["scale"] * (np.asarray(given) if np.ndim(given) else given)
+        return kernel
+
+    def _to_search(self, given: Kernel, value: KernelValue) -> tuple[Kernel, KernelValue]:
+        """This kernel and its value, ready to search again: weights that ``given`` has learned are so once more."""
+        if not is_ard(given):
+            return self, value
+        # Not from where they are: a weight that has become zero would stay so.
+        return clone(self).set_params(weights="ard"), replace(value, weights=None, learns_weights=True)
+
+    def _check_found(self) -> None:
+        """Refuse parameters that only a search can find."""
+        if is_ard(self):
+            raise ValueError(
+                'weights="ard" are learned from the data: give optimize="gradient", or numbers as weights.'
+            )
+
+    def _restore(self, reader: Any, prefix: str, n_features: int) -> KernelValue:
+        """The value of a fitted kernel in a file, where the names of its arrays begin with the prefix."""
+        raise NotImplementedError
+
+    def _restore_operator(self, value: Any, data: SortedColumns, n_threads: int = 1) -> KernelOperator:
+        """The kernel matrix of training samples that are sorted already."""
         raise NotImplementedError
 
 
-def resolve(kernel: Any, n_features: int) -> Any:
-    """Check a kernel's parameters against the data's width and freeze them."""
-    if not isinstance(kernel, Kernel):
+def as_kernel(kernel: str | Kernel) -> Kernel:
+    """A fresh copy of the kernel object, or the one that a short name stands for."""
+    if isinstance(kernel, Kernel):
+        return clone(kernel)
+    if not isinstance(kernel, str):
         raise TypeError(f"The kernel must be one of histogp.kernels or a short name; got {kernel!r}.")
-    return kernel._resolve(n_features)
+    if kernel not in SHORT_NAMES:
+        raise ValueError(f"Unknown kernel {kernel!r}; known names are {', '.join(map(repr, SHORT_NAMES))}.")
+    package = import_module("histogp.kernels")  # whose classes import this module
+    name, parts = _NAMED[kernel]
+    return getattr(package, name)(**{key: getattr(package, part)() for key, part in parts.items()})
 
 
-def resolved_weights(kernel: Kernel, n_features: int) -> Array | None:
-    """One weight a dimension, (D,), or None if all are one; those that are to be learned start at one."""
-    given = 1.0 if is_ard(kernel) else kernel.weights
-    if given is None:
-        return None
-    weights = expanded("weights", given, groups_of(kernel, n_features), n_features)
-    weights = np.broadcast_to(weights, (n_features,)).copy()
-    if not np.all(weights >= 0):
-        raise ValueError(f"weights must not be negative; got {weights.min():g}.")
-    return weights
+def weighting(kernel: Kernel, n_features: int) -> dict[str, Any]:
+    """What the values of kernels with a weight for each feature share; weights that are to be learned start at one."""
+    groups, learned = groups_of(kernel, n_features), is_ard(kernel)
+    weights = None
+    if learned or kernel.weights is not None:
+        given = expanded("weights", 1.0 if learned else kernel.weights, groups, n_features)
+        weights = np.broadcast_to(given, (n_features,)).copy()
+        if not np.all(weights >= 0):
+            raise ValueError(f"weights must not be negative; got {weights.min():g}.")
+    return {"n_features": n_features, "weights": weights, "groups": groups, "learns_weights": learned}
 
 
 def is_ard(kernel: Kernel) -> bool:

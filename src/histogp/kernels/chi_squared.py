@@ -8,16 +8,32 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from histogp._core.data import Array, Rows
+from histogp._core.data import Array, Rows, SortedColumns
 from histogp._core.maps.additive import MOST_TERMS, Direct
 from histogp._core.maps.pair_distances import chi2_matrix, exp_chi2_matrix, inverse_median, most_likely
 from histogp._core.maps.points import direct_map, typical_rows
 from histogp._core.maps.random_waves import SAMPLINGS, RandomWaves, normal_frequencies
-from histogp._core.operators.feature_kernels import ResolvedChi2, ResolvedExpChi2
-from histogp.kernels._base import Kernel, check_pair, resolve, resolved_weights
+from histogp._core.operators.feature_kernels import FeatureKernel, LowRankOperator
+from histogp.kernels._base import Adapted, Kernel, check_pair, weighting
+
+# Up to here an update adapts the features to the data again.
+FEW_TO_ADAPT = 512
 
 
-class Chi2(Kernel):
+class _ByFeatures(Kernel):
+    """Kernels that an estimator approximates by the products of features."""
+
+    def _adapts_again(self, n_before: int, n_after: int) -> bool:
+        return n_before < min(n_after, FEW_TO_ADAPT)
+
+    def _operator(self, value: FeatureKernel, X: Any, n_threads: int = 1) -> LowRankOperator:
+        return LowRankOperator(Rows.from_array(X, n_threads), value, n_threads)
+
+    def _restore_operator(self, value: FeatureKernel, data: SortedColumns, n_threads: int = 1) -> LowRankOperator:
+        return LowRankOperator(data.to_rows(data.values, n_threads), value, n_threads)
+
+
+class Chi2(_ByFeatures):
     """Additive chi-squared kernel, ``K(x, x') = sum_d w_d 2 x_d x'_d / (x_d + x'_d)``.
 
     An estimator works with a few features for each dimension whose products approximate the kernel
@@ -36,9 +52,11 @@ class Chi2(Kernel):
         As those of `HistogramIntersection`.
     groups : array-like of shape (n_features,) or None, default=None
         As those of `HistogramIntersection`.
-    points : array-like of shape (n_terms, n_features) or None, default=None
-        Values at which the approximation is exact; None has an estimator choose them for its training data, again
-        when it learns further as long as it has fewer than 512 examples.
+
+    Notes
+    -----
+    An estimator chooses the values at which the expansion is exact for its training data, and again when it learns
+    further as long as it has fewer than 512 samples.
 
     Examples
     --------
@@ -47,48 +65,37 @@ class Chi2(Kernel):
     array([[3.5]])
     """
 
-    _has_features = True
-    _from_data = ("points",)
-
-    def __init__(
-        self, n_terms: Any = 3, *, tol: float = 1e-3, weights: Any = None, groups: Any = None, points: Any = None
-    ):
+    def __init__(self, n_terms: Any = 3, *, tol: float = 1e-3, weights: Any = None, groups: Any = None):
         self.n_terms = n_terms
         self.tol = tol
         self.weights = weights
         self.groups = groups
-        self.points = points
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Evaluate the kernel densely, without approximation: ``K(X, Y)``, or ``K(X, X)`` without Y."""
+        check_terms(self.n_terms, self.tol)
         X, Y = check_pair(X, Y)
-        return chi2_matrix(X, Y, weights=resolve(self, X.shape[1]).weights)
+        return chi2_matrix(X, Y, weights=weighting(self, X.shape[1])["weights"])
 
-    def _adapt(self, X: Any, targets: Array | None = None) -> Chi2:
-        if not self._adapts:
-            return self
+    def _adapt(self, X: Any, targets: Array | None = None, noise: float = 1.0) -> Adapted:
         check_terms(self.n_terms, self.tol)
-        n_terms = None if self.n_terms == "auto" else int(self.n_terms)
-        adapted = clone(self)
-        adapted.points = direct_map(typical_rows(X), n_terms, self.tol).points
-        return adapted
+        common = weighting(self, X.shape[1])
+        value = FeatureKernel(self._map(X), **common)
+        return Adapted(clone(self).set_params(n_terms=value.map.n_terms), value, noise)
 
-    def _resolve(self, n_features: int) -> ResolvedChi2:
+    def _map(self, X: Any) -> Direct:
+        """The expansion that suits training data."""
+        return direct_map(typical_rows(X), None if self.n_terms == "auto" else int(self.n_terms), self.tol)
+
+    def _left_open(self, given: Any) -> Kernel:
+        return clone(self).set_params(n_terms=given.n_terms)
+
+    def _restore(self, reader: Any, prefix: str, n_features: int) -> FeatureKernel:
         check_terms(self.n_terms, self.tol)
-        weights = resolved_weights(self, n_features)
-        if self.points is None:
-            return ResolvedChi2(None, {}, weights, None)
-        try:
-            points = np.atleast_1d(np.asarray(self.points, np.float64))
-        except (TypeError, ValueError):
-            raise ValueError(f"points must be positive numbers, a row for each term; got {self.points!r}.") from None
-        n_terms = len(points) if self.n_terms == "auto" else self.n_terms
-        if points.shape != (n_terms, n_features) or not (np.all(np.isfinite(points)) and np.all(points > 0)):
-            raise ValueError(
-                f"points must be {n_terms} x {n_features} positive numbers, a row for each term; got an array of "
-                f"shape {points.shape}."
-            )
-        return ResolvedChi2(None, {}, weights, Direct(points))
+        feature_map = Direct.from_state(reader, prefix, n_features)
+        if feature_map.n_terms != self.n_terms:
+            raise ValueError("the terms of its kernel are damaged")
+        return FeatureKernel(feature_map, **weighting(self, n_features))
 
 
 def check_terms(n_terms: Any, tol: Any) -> None:
@@ -102,7 +109,7 @@ def check_terms(n_terms: Any, tol: Any) -> None:
 MOST_WAVES = 2**16
 
 
-class ExpChi2(Kernel):
+class ExpChi2(_ByFeatures):
     """Exponential chi-squared kernel, ``K(x, x') = w exp(-beta sum_d (x_d - x'_d)^2 / (x_d + x'_d) / 2)``.
 
     An estimator works with random features whose products approximate the kernel (chi2-linear-approximation), so that
@@ -125,10 +132,6 @@ class ExpChi2(Kernel):
         How frequencies are drawn, as in `histogp.feature_maps.ExpChi2Sampler`.
     random_state : int, default=0
         Seed of the frequencies.
-    points : array-like of shape (n_terms, n_features) or None, default=None
-        As those of `Chi2`.
-    frequencies : array-like of shape (n_terms * n_features, n_components / 2) or None, default=None
-        Standard normal numbers; None has an estimator draw them.
 
     Examples
     --------
@@ -136,11 +139,6 @@ class ExpChi2(Kernel):
     >>> ExpChi2(beta=2.0)([[1.0, 2.0]], [[3.0, 2.0]]).round(4)
     array([[0.3679]])
     """
-
-    groups = None
-    _has_features = True
-    _from_data = ("beta", "points", "frequencies")
-    _by_name = ("beta",)
 
     def __init__(
         self,
@@ -151,8 +149,6 @@ class ExpChi2(Kernel):
         weights: float | None = None,
         sampling: str = "orthogonal",
         random_state: int = 0,
-        points: Any = None,
-        frequencies: Any = None,
     ):
         self.n_components = n_components
         self.beta = beta
@@ -160,8 +156,6 @@ class ExpChi2(Kernel):
         self.weights = weights
         self.sampling = sampling
         self.random_state = random_state
-        self.points = points
-        self.frequencies = frequencies
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Evaluate the kernel densely, without approximation: ``K(X, Y)``, or ``K(X, X)`` without Y."""
@@ -174,42 +168,38 @@ class ExpChi2(Kernel):
         X, Y = check_pair(X, Y)
         return (1.0 if self.weights is None else self.weights) * exp_chi2_matrix(X, Y, float(self.beta))
 
-    def _adapt(self, X: Any, targets: Array | None = None) -> ExpChi2:
-        if not self._adapts:
-            return self
+    def _adapt(self, X: Any, targets: Array | None = None, noise: float = 1.0) -> Adapted:
         self._check()
-        self._given(X.n_columns if isinstance(X, Rows) else X.shape[1])
-        adapted = clone(self)
-        if self.points is None:
-            adapted.points = direct_map(typical_rows(X), int(self.n_terms), 0.0).points
+        kernel = clone(self)
         if self.beta == "evidence" and targets is not None:
-            adapted.beta = most_likely(X, targets)
+            kernel.beta = most_likely(X, targets)
         elif isinstance(self.beta, str):
-            adapted.beta = inverse_median(X)
-        if self.frequencies is None:
-            n_inputs = np.size(adapted.points)
-            rng = np.random.default_rng(int(self.random_state))
-            drawn = normal_frequencies(self.sampling, n_inputs, int(self.n_components) // 2, rng)
-            adapted.frequencies = drawn.astype(np.float32)
-        return adapted
+            kernel.beta = inverse_median(X)
+        return Adapted(kernel, kernel._value(kernel._map(X), X.shape[1]), noise)
 
-    def _resolve(self, n_features: int) -> ResolvedExpChi2:
+    def _map(self, X: Any) -> RandomWaves:
+        """Random waves over the expansion that suits training data."""
+        additive = direct_map(typical_rows(X), int(self.n_terms), 0.0)
+        rng = np.random.default_rng(int(self.random_state))
+        drawn = normal_frequencies(self.sampling, additive.n_components, int(self.n_components) // 2, rng)
+        # Rounded to single precision, as those of `ExpChi2Sampler` are.
+        frequencies = np.sqrt(float(self.beta)) * drawn.astype(np.float32).astype(np.float64)
+        return RandomWaves(additive, frequencies, np.empty(0))
+
+    def _left_open(self, given: Any) -> Kernel:
+        return clone(self).set_params(beta=given.beta)
+
+    def _restore(self, reader: Any, prefix: str, n_features: int) -> FeatureKernel:
         self._check()
-        weights = None if self.weights is None else np.array([self.weights], np.float64)
-        points, frequencies = self._given(n_features)
-        if points is None or frequencies is None or isinstance(self.beta, str):
-            return ResolvedExpChi2(None, {}, weights, None)
-        waves = RandomWaves(Direct(points), np.sqrt(float(self.beta)) * frequencies, np.empty(0))
-        return ResolvedExpChi2(None, {}, weights, waves)
+        additive = Direct.from_state(reader, f"{prefix}additive.", n_features)
+        if isinstance(self.beta, str) or additive.n_terms != self.n_terms:
+            raise ValueError("the width or the terms of its kernel are damaged")
+        waves = RandomWaves.from_state(reader, prefix, additive, n_features, int(self.n_components), np.float64)
+        return self._value(waves, n_features)
 
-    def _given(self, n_features: int) -> tuple[Array | None, Array | None]:
-        """Points and frequencies; None where they are left to data. Refuses those that do not fit."""
-        n_terms = int(self.n_terms)
-        points = None if self.points is None else _numbers("points", self.points, (n_terms, n_features))
-        if points is not None and not np.all(points > 0):
-            raise ValueError("points must be positive.")
-        shape = (n_terms * n_features, int(self.n_components) // 2)
-        return points, None if self.frequencies is None else _numbers("frequencies", self.frequencies, shape)
+    def _value(self, feature_map: RandomWaves, n_features: int) -> FeatureKernel:
+        weights = None if self.weights is None else np.array([self.weights], np.float64)
+        return FeatureKernel(feature_map, n_features=n_features, weights=weights)
 
     def _check(self) -> None:
         """Refuse parameters that make no sense."""
@@ -241,13 +231,3 @@ def _as_float(value: Any, kind: Any) -> float:
     except OverflowError:
         return np.nan
     return number if np.isfinite(number) else np.nan
-
-
-def _numbers(name: str, value: Any, shape: tuple[int, ...]) -> Array:
-    try:
-        array = np.asarray(value, np.float64)
-    except (TypeError, ValueError):
-        array = np.empty(0)
-    if array.shape != shape or not np.all(np.isfinite(array)):
-        raise ValueError(f"{name} must be {' x '.join(map(str, shape))} finite numbers.")
-    return array

@@ -1,10 +1,10 @@
-"""Generalised histogram intersection kernels, as parameter objects for users and values for operators.
+"""Generalised histogram intersection kernels, as parameter objects for users.
 
     K(x, x') = sum_d  w_d * min(g_d(x_d), g_d(x'_d))
 
 (gp-hik-ijcv2016, eq. 14 to 17). What users build stores parameters and does nothing else, so that
-``clone``, ``get_params`` and ``GridSearchCV`` reach down to ``kernel__transform__eta``. `resolve`
-turns it into a `ResolvedKernel`, the frozen value that operators see.
+``clone``, ``get_params`` and ``GridSearchCV`` reach down to ``kernel__transform__eta``; operators see the
+frozen value `Intersection`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from histogp._core.data import Array, Rows
-from histogp._core.operators.sorted_columns import ResolvedKernel, intersections
-from histogp.kernels._base import Kernel, check_non_negative, expanded, groups_of, resolve, resolved_weights
+from histogp._core.data import Array, Rows, SortedColumns
+from histogp._core.operators.sorted_columns import Intersection, SortedOperator, intersections
+from histogp.kernels._base import Adapted, Kernel, check_non_negative, expanded, weighting
 from histogp.kernels.transforms import Power, Transform
 
 
@@ -62,28 +62,40 @@ class HistogramIntersection(Kernel):
         Y = X if Y is None else check_non_negative(Y)
         if X.shape[1] != Y.shape[1]:
             raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}; they must be as many.")
-        kernel = resolve(self, X.shape[1])
+        kernel = self._value(X.shape[1])
         left, right = (kernel.transform_rows(Rows.from_array(A)) for A in (X, Y))
         out = np.empty((left.n_rows, right.n_rows))
         for columns, block in intersections(left, right):
             out[:, columns] = block
         return out
 
-    def _resolve(self, n_features: int) -> ResolvedKernel:
+    def _adapt(self, X: Any, targets: Array | None = None, noise: float = 1.0) -> Adapted:
+        return Adapted(self, self._value(X.shape[1]), noise)
+
+    def _operator(self, value: Intersection, X: Any, n_threads: int = 1) -> SortedOperator:
+        return SortedOperator(SortedColumns.from_array(X, n_threads), value, n_threads)
+
+    def _restore(self, reader: Any, prefix: str, n_features: int) -> Intersection:
+        return self._value(n_features)
+
+    def _restore_operator(self, value: Intersection, data: SortedColumns, n_threads: int = 1) -> SortedOperator:
+        return SortedOperator(data, value, n_threads)
+
+    def _value(self, n_features: int) -> Intersection:
+        """The frozen value for data of this width; refuses parameters that do not fit."""
         transform = self.transform
         if transform is not None and not isinstance(transform, Transform):
             raise TypeError(f"The transform must be None or a histogp.kernels.Transform; got {transform!r}.")
-        group_of = groups_of(self, n_features)
-        hyperparameters = {}
-        for name in transform.get_params(deep=False) if transform is not None else ():
-            value = expanded(name, getattr(transform, name), group_of, n_features)
+        common = weighting(self, n_features)
+        if transform is None:
+            return Intersection(**common)
+        of_transform = {}
+        for name in transform.get_params(deep=False):
+            value = expanded(name, getattr(transform, name), common["groups"], n_features)
             if not np.all(value > 0):
                 raise ValueError(f"{name} must be positive; got {value.min():g}.")
-            hyperparameters[name] = value
-        weights = resolved_weights(self, n_features)
-        if transform is None:
-            return ResolvedKernel(None, {}, weights)
-        at_zero = transform.value(np.zeros(n_features), **hyperparameters)
+            of_transform[name] = value
+        at_zero = transform.value(np.zeros(n_features), **of_transform)
         if np.any(np.asarray(at_zero) != 0):
             raise ValueError(f"{transform!r} is not a valid transform: g(0) must be 0, not {np.max(at_zero):g}.")
-        return ResolvedKernel(clone(transform), hyperparameters, weights)
+        return Intersection(clone(transform), of_transform, **common)

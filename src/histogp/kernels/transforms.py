@@ -9,6 +9,8 @@ from sklearn.base import BaseEstimator
 
 from histogp._core.data import Array
 
+__all__ = ["Exponential", "Power", "Transform"]
+
 
 class Transform(BaseEstimator):
     """Base of an order-preserving transform ``g`` with ``g(0) = 0``.

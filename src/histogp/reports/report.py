@@ -93,7 +93,7 @@ def _summary(model: Any, evaluation: Evaluation, bins: Sequence[Quantization]) -
     if model.prediction == "exact" and usual:
         figures.append((_microseconds(usual[0].microseconds), "a prediction, quantised"))
     others = [[key, f"{value:.4f}"] for key, value in evaluation.scores.items()]
-    facts = [["kernel", " ".join(repr(model.kernel_._shown()).split())], ["noise", f"{model.noise_:g}"]]
+    facts = [["kernel", " ".join(repr(model.kernel_).split())], ["noise", f"{model.noise_:g}"]]
     text = "A Gaussian process that is solved, not approximated, in memory linear in the data."
     if model.posterior_.offers("features"):
         text = "A Gaussian process on features whose products approximate the kernel, solved exactly in their space."

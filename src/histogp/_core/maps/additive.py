@@ -1,39 +1,98 @@
 """Maps of one value to a few terms whose products add up to a kernel of one dimension.
 
-Each is frozen and has ``n_terms``, ``fill(values, out)`` from (n, D) to (n, n_terms, D), and ``at(column_of)``, the map
-for a list of values from these columns. Zero maps to zeros.
+Each is frozen. Zero maps to zeros.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from histogp._core._numba import chi2_loops
 from histogp._core.data import Array, plain
+from histogp._core.maps.pair_distances import chi2_matrix
 from histogp._core.threads import over_rows
 
 # Terms of the expansion of a feature that may be asked for; a fraction of that reaches rounding.
 MOST_TERMS = 1000
 
 
-class AdditiveMap(Protocol):
-    """What `expand` needs to know of a map."""
+# Values that are expanded between two looks for an interrupt, and stay in a cache meanwhile.
+BLOCK = 2**15
 
-    @property
-    def n_terms(self) -> int: ...
 
-    def at(self, column_of: Array) -> AdditiveMap: ...
+class AdditiveMap(ABC):
+    """Terms of every feature, whose products add up to a kernel of that feature."""
 
-    def fill(self, values: Array, out: Array) -> None: ...
+    is_additive = True
+    """Whether the kernel is a sum over features, each of which may have a weight."""
+    is_random = False
+    """Whether products average to the kernel over chance, and take long to make."""
+    is_normalized = False
+    """Whether the features of a row have the norm one, whatever the row."""
+
+    n_terms: int
+
+    def at(self, column_of: Array) -> AdditiveMap:
+        """The map for a list of values from these columns."""
+        return self
+
+    @abstractmethod
+    def fill(self, values: Array, out: Array) -> None:
+        """The terms of values (n, D), into (n, n_terms, D)."""
+
+    def attributes(self) -> dict[str, Any]:
+        """What a transformer shows of the map when it is fitted."""
+        return {}
+
+    @abstractmethod
+    def to_state(self) -> dict[str, Array]:
+        """The map as arrays, for files."""
+
+    @classmethod
+    @abstractmethod
+    def from_state(cls, reader: Any, prefix: str, n_features: int) -> AdditiveMap:
+        """The map in a file, whose arrays' names begin with the prefix."""
+
+    def transform(self, X: Any, n_threads: int = 1) -> Any:
+        """The features of the rows of X (N, D), dense or CSR: column ``t D + d`` is term t of dimension d."""
+        if sparse.issparse(X):
+            return self._transform_sparse(X, n_threads)
+        X = plain(X)
+        n_rows, width = X.shape
+        out = np.empty((n_rows, self.n_terms, width), X.dtype)
+        over_rows(lambda some: self.fill(X[some], out[some]), n_rows, n_threads, max(1, BLOCK // width))
+        return out.reshape(n_rows, self.n_terms * width)
+
+    def _transform_sparse(self, X: Any, n_threads: int) -> Any:
+        X = X.tocsr()
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        data = plain(X.data)
+        terms = np.empty((self.n_terms, len(data)), data.dtype)
+
+        def work(some: slice) -> None:
+            block = np.empty((1, self.n_terms, some.stop - some.start), data.dtype)
+            self.at(X.indices[some]).fill(data[None, some], block)
+            terms[:, some] = block[0]
+
+        over_rows(work, len(data), n_threads, BLOCK)
+        return sparse.hstack([_like(X, values) for values in terms], format="csr")
+
+    def chi2_error(self, left: Array, right: Array, n_threads: int = 1) -> Array:
+        """The additive chi-squared kernel minus the products of the features, for all pairs of dense rows, (n, m)."""
+        products = self.transform(left, n_threads) @ self.transform(right, n_threads).T
+        return chi2_matrix(left, right, n_threads=n_threads) - products
 
 
 @dataclass(frozen=True, eq=False)
-class Direct:
+class Direct(AdditiveMap):
     """The expansion of ``2 x y / (x + y)`` with geometric convergence (chi2-linear-approximation, eq. 5 to 7).
 
     points : (n_terms, D), where the error vanishes; in units of the features, positive
@@ -42,8 +101,28 @@ class Direct:
     points: Array
 
     @property
-    def n_terms(self) -> int:
+    def n_terms(self) -> int:  # type: ignore[override]
         return len(self.points)
+
+    @property
+    def n_components(self) -> int:
+        """Features of all columns together."""
+        return self.points.size
+
+    width = n_components
+
+    def attributes(self) -> dict[str, Any]:
+        return {"points_": self.points}
+
+    def to_state(self) -> dict[str, Array]:
+        return {"points": self.points}
+
+    @classmethod
+    def from_state(cls, reader: Any, prefix: str, n_features: int) -> Direct:
+        points = reader.array(f"{prefix}points", np.float64, (None, n_features))
+        if not 1 <= len(points) <= MOST_TERMS or points.min() <= 0:
+            raise ValueError("the points of its feature map are damaged")
+        return cls(points)
 
     def at(self, column_of: Array) -> Direct:
         return Direct(self.points[:, column_of])
@@ -61,9 +140,12 @@ class Direct:
             out *= (values - point) / (values + point)
         return out
 
+    def chi2_error(self, left: Array, right: Array, n_threads: int = 1) -> Array:
+        return chi2_matrix(left, right, factors=(self.remainders(left), self.remainders(right)), n_threads=n_threads)
+
 
 @dataclass(frozen=True, eq=False)
-class Sampled:
+class Sampled(AdditiveMap):
     """A homogeneous kernel by its spectrum, sampled at multiples of an interval (Vedaldi and Zisserman).
 
     density : (n_steps,), the spectrum at 0, L, 2 L, ...
@@ -73,11 +155,21 @@ class Sampled:
     interval: float
 
     @property
-    def n_terms(self) -> int:
+    def n_terms(self) -> int:  # type: ignore[override]
         return 2 * len(self.density) - 1
 
-    def at(self, column_of: Array) -> Sampled:
-        return self
+    def attributes(self) -> dict[str, Any]:
+        return {"sample_interval_": self.interval}
+
+    def to_state(self) -> dict[str, Array]:
+        return {"density": self.density, "interval": np.array([self.interval])}
+
+    @classmethod
+    def from_state(cls, reader: Any, prefix: str, n_features: int) -> Sampled:
+        density = reader.array(f"{prefix}density", np.float64, (None,), lowest=0)
+        if not 1 <= len(density) <= MOST_TERMS:
+            raise ValueError("the spectrum of its feature map is damaged")
+        return cls(density, float(reader.array(f"{prefix}interval", np.float64, (1,), lowest=0)[0]))
 
     def fill(self, values: Array, out: Array) -> None:
         positive = values > 0
@@ -92,27 +184,38 @@ class Sampled:
 
 
 @dataclass(frozen=True, eq=False)
-class Root:
+class Root(AdditiveMap):
     """``sqrt(x y)``, exactly."""
 
     n_terms = 1
 
-    def at(self, column_of: Array) -> Root:
-        return self
+    def to_state(self) -> dict[str, Array]:
+        return {}
+
+    @classmethod
+    def from_state(cls, reader: Any, prefix: str, n_features: int) -> Root:
+        return cls()
 
     def fill(self, values: Array, out: Array) -> None:
         np.sqrt(values, out=out[:, 0])
 
 
 @dataclass(frozen=True, eq=False)
-class Chebyshev:
+class Chebyshev(AdditiveMap):
     """``2 x y / (x + y)`` in a Fourier series of ``exp(i a log tan(z / 2))``; good around x = ``scale``."""
 
     n_terms: int
     scale: float
 
-    def at(self, column_of: Array) -> Chebyshev:
-        return self
+    def to_state(self) -> dict[str, Array]:
+        return {"n_terms": np.array([float(self.n_terms)]), "scale": np.array([self.scale])}
+
+    @classmethod
+    def from_state(cls, reader: Any, prefix: str, n_features: int) -> Chebyshev:
+        n_terms, scale = (reader.array(f"{prefix}{name}", np.float64, (1,))[0] for name in ("n_terms", "scale"))
+        if not (1 <= n_terms <= MOST_TERMS and scale > 0):
+            raise ValueError("the scale of its feature map is damaged")
+        return cls(int(n_terms), float(scale))
 
     def fill(self, values: Array, out: Array) -> None:
         positive = values > 0
@@ -144,70 +247,6 @@ SIGNATURES: dict[str, Callable[[Array], Array]] = {
 def sampled(kernel: str, n_terms: int, interval: float) -> Sampled:
     """The map of a homogeneous kernel with an odd number of terms."""
     return Sampled(SPECTRA[kernel](interval * np.arange((n_terms + 1) // 2)), interval)
-
-
-# The arrays that maps are made of, all positive.
-STATES = ("points", "density", "interval", "scale", "n_terms")
-
-
-def to_arrays(additive: AdditiveMap) -> dict[str, Array]:
-    """A map as arrays, for files."""
-    if isinstance(additive, Direct):
-        return {"points": additive.points}
-    if isinstance(additive, Sampled):
-        return {"density": additive.density, "interval": np.array([additive.interval])}
-    if isinstance(additive, Chebyshev):
-        return {"n_terms": np.array([float(additive.n_terms)]), "scale": np.array([additive.scale])}
-    return {}
-
-
-def from_arrays(arrays: dict[str, Array], n_columns: int) -> AdditiveMap:
-    """The inverse, for arrays of unknown origin."""
-    names = sorted(arrays)
-    if names == ["points"] and arrays["points"].ndim == 2 and arrays["points"].shape[1:] == (n_columns,):
-        if len(arrays["points"]) and arrays["points"].min() > 0:
-            return Direct(arrays["points"])
-    elif names == ["density", "interval"] and arrays["density"].ndim == 1 and arrays["interval"].shape == (1,):
-        if len(arrays["density"]):
-            return Sampled(arrays["density"], float(arrays["interval"][0]))
-    elif names == ["n_terms", "scale"] and arrays["n_terms"].shape == arrays["scale"].shape == (1,):
-        if 1 <= arrays["n_terms"][0] <= 2**16 and arrays["scale"][0] > 0:
-            return Chebyshev(int(arrays["n_terms"][0]), float(arrays["scale"][0]))
-    elif not names:
-        return Root()
-    raise ValueError("its feature map is damaged")
-
-
-# Values that are expanded between two looks for an interrupt, and stay in a cache meanwhile.
-BLOCK = 2**15
-
-
-def expand(additive: AdditiveMap, X: Any, n_threads: int = 1) -> Any:
-    """The features of the rows of X (N, D), dense or CSR: column ``t D + d`` is term t of dimension d."""
-    if sparse.issparse(X):
-        return _expand_sparse(additive, X, n_threads)
-    X = plain(X)
-    n_rows, width = X.shape
-    out = np.empty((n_rows, additive.n_terms, width), X.dtype)
-    over_rows(lambda some: additive.fill(X[some], out[some]), n_rows, n_threads, max(1, BLOCK // width))
-    return out.reshape(n_rows, additive.n_terms * width)
-
-
-def _expand_sparse(additive: AdditiveMap, X: Any, n_threads: int) -> Any:
-    X = X.tocsr()
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    data = plain(X.data)
-    terms = np.empty((additive.n_terms, len(data)), data.dtype)
-
-    def work(some: slice) -> None:
-        block = np.empty((1, additive.n_terms, some.stop - some.start), data.dtype)
-        additive.at(X.indices[some]).fill(data[None, some], block)
-        terms[:, some] = block[0]
-
-    over_rows(work, len(data), n_threads, BLOCK)
-    return sparse.hstack([_like(X, values) for values in terms], format="csr")
 
 
 def _like(X: Any, data: Array) -> Any:

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import special
 from scipy.stats import qmc
 
-from histogp._core.data import Array
-from histogp._core.maps.additive import AdditiveMap, expand
+from histogp._core.data import Array, Rows
+from histogp._core.maps.additive import AdditiveMap
 from histogp._core.threads import over_rows
 
 SAMPLINGS = ("orthogonal", "plain", "quasi")
@@ -49,17 +49,19 @@ def waves(angles: Array, phases: Array, out: Array | None = None) -> Array:
     The product of a row with itself is one, up to the latter.
     """
     n_pairs = angles.shape[1] - len(phases)
-    n_outputs = 2 * n_pairs + len(phases)
-    out = np.empty((len(angles), n_outputs), angles.dtype) if out is None else out
+    n_waves = 2 * n_pairs + len(phases)
+    out = np.empty((len(angles), n_waves), angles.dtype) if out is None else out
     np.cos(angles[:, :n_pairs], out=out[:, :n_pairs])
     np.sin(angles[:, :n_pairs], out=out[:, n_pairs : 2 * n_pairs])
     np.cos(angles[:, n_pairs:] + phases.astype(angles.dtype), out=out[:, 2 * n_pairs :])
-    out *= angles.dtype.type(np.sqrt(2 / n_outputs))
+    out *= angles.dtype.type(np.sqrt(2 / n_waves))
     return out
 
 
 # Numbers of a block of angles.
 BLOCK = 2**22
+# Rows that are enough for averages.
+FEW_ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,26 +76,65 @@ class RandomWaves:
     frequencies: Array
     phases: Array
 
+    is_additive = False
+    is_random = True
+
     @classmethod
     def draw(
-        cls, additive: AdditiveMap, n_columns: int, n_outputs: int, beta: float, sampling: str, rng: np.random.Generator
+        cls,
+        additive: AdditiveMap,
+        n_columns: int,
+        n_components: int,
+        beta: float,
+        sampling: str,
+        rng: np.random.Generator,
     ) -> RandomWaves:
-        n_pairs, n_phases = divmod(n_outputs, 2)
+        n_pairs, n_phases = divmod(n_components, 2)
         drawn = normal_frequencies(sampling, additive.n_terms * n_columns, n_pairs + n_phases, rng)
         frequencies = (np.sqrt(beta) * drawn).astype(np.float32)
         return cls(additive, frequencies, rng.uniform(0, 2 * np.pi, n_phases))
 
     @property
-    def n_outputs(self) -> int:
+    def n_components(self) -> int:
         return 2 * self.frequencies.shape[1] - len(self.phases)
 
+    @property
+    def width(self) -> int:
+        """Numbers that a row takes while its features are made."""
+        return max(self.n_components, len(self.frequencies))
+
+    @property
+    def is_normalized(self) -> bool:
+        return len(self.phases) == 0
+
+    def relevance(self, rows: Rows) -> Array:
+        """The share of each feature in the mean of chi2 over pairs of rows, up to 1,000: the variance of its terms."""
+        some = rows.take(np.arange(0, rows.n_rows, max(1, -(-rows.n_rows // FEW_ROWS)))).to_dense()
+        variances = self.additive.transform(some).var(axis=0).reshape(-1, rows.n_columns).sum(axis=0)
+        return variances / max(variances.sum(), np.finfo(float).tiny)
+
+    def to_state(self) -> dict[str, Array]:
+        """The map as arrays, for files."""
+        own = {"frequencies": self.frequencies, "phases": self.phases}
+        return own | {f"additive.{name}": array for name, array in self.additive.to_state().items()}
+
+    @classmethod
+    def from_state(
+        cls, reader: Any, prefix: str, additive: AdditiveMap, n_features: int, n_components: int, dtype: Any
+    ) -> RandomWaves:
+        """Waves of a file over an additive map."""
+        n_pairs, n_phases = divmod(n_components, 2)
+        shape = (additive.n_terms * n_features, n_pairs + n_phases)
+        frequencies = reader.array(f"{prefix}frequencies", dtype, shape)
+        return cls(additive, frequencies, reader.array(f"{prefix}phases", np.float64, (n_phases,)))
+
     def transform(self, X: Any, n_threads: int = 1) -> Array:
-        """The features of rows (n, D), dense or CSR, in their precision: (n, n_outputs), dense."""
-        out = np.empty((X.shape[0], self.n_outputs), X.dtype)
+        """The features of rows (n, D), dense or CSR, in their precision: (n, n_components), dense."""
+        out = np.empty((X.shape[0], self.n_components), X.dtype)
         frequencies = self.frequencies.astype(X.dtype, copy=False)
         step = max(1, BLOCK // max(frequencies.shape))
         for begin in range(0, X.shape[0], step):
-            angles = np.asarray(expand(self.additive, X[begin : begin + step], n_threads) @ frequencies)
+            angles = np.asarray(self.additive.transform(X[begin : begin + step], n_threads) @ frequencies)
             block = out[begin : begin + step]
             over_rows(lambda some: waves(angles[some], self.phases, block[some]), len(block), n_threads)  # noqa: B023
         return out

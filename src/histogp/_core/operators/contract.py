@@ -13,7 +13,7 @@ from histogp._core.layouts import Grid, Layout
 from histogp._core.predictors import GridTable, Table
 
 if TYPE_CHECKING:
-    from histogp._core.operators.sorted_columns import ResolvedKernel
+    from histogp._core.kernel_values import KernelValue
 
 
 Precision = Literal["single", "double"]
@@ -54,7 +54,7 @@ class KernelOperator(ABC):
     def sorted_columns(self) -> SortedColumns:
         """The same, as files hold them."""
 
-    kernel: ResolvedKernel
+    kernel: KernelValue
     """The hyperparameters."""
 
     scale: float
@@ -93,7 +93,7 @@ class KernelOperator(ABC):
         """``K(x, x')`` for test rows x and others x', (n, m)."""
 
     @abstractmethod
-    def with_kernel(self, kernel: ResolvedKernel) -> KernelOperator:
+    def with_kernel(self, kernel: KernelValue) -> KernelOperator:
         """Other hyperparameters on the same data; nothing is sorted again."""
 
     @abstractmethod

@@ -4,117 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy import sparse
 
 from histogp._core.data import Array, Rows, SortedColumns, dense
+from histogp._core.kernel_values import KernelValue
 from histogp._core.layouts import Grid
-from histogp._core.maps.additive import Direct, expand
-from histogp._core.maps.random_waves import RandomWaves
 from histogp._core.operators.contract import KernelOperator, Precision
-from histogp._core.operators.sorted_columns import ResolvedKernel
-
-# Rows that are enough for averages.
-FEW_ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class ResolvedFeatures(ResolvedKernel):
-    """``K(x, y) = phi(x)^T phi(y)``; features come in groups, each with one of the weights.
+class FeatureKernel(KernelValue):
+    """``K(x, y) = phi(x)^T W phi(y)`` for the features phi of a map.
 
-    feature_map : what makes them; None as long as nobody has seen data
+    ``map`` is a `Direct` or a `RandomWaves`. An additive one has a weight for each feature of the data, which its terms
+    share; others have one for all.
     """
 
-    feature_map: Any
+    map: Any
 
-    def like(self, other: Self) -> Self:
-        """The same, with the other's map if there is none yet."""
-        return self if self.feature_map is not None else replace(self, feature_map=other.feature_map)
+    @property
+    def n_weights(self) -> int:
+        return self.n_features if self.map.is_additive else 1
 
-    def rank(self, n_columns: int) -> int:
+    @property
+    def n_components(self) -> int:
         """The number of features."""
-        raise NotImplementedError
+        return self.map.n_components
 
-    def width(self, n_columns: int) -> int:
-        """Numbers that a row takes while its features are made."""
-        raise NotImplementedError
+    def by_feature(self, by_weight: Array) -> Array:
+        """The weight of every feature, (n_weights,) to (n_components,): they take turns."""
+        return np.resize(by_weight, self.n_components)
 
-    def features(self, X: Any, n_threads: int) -> Any:
-        """Those of rows, dense or CSR, without weights: (n, rank)."""
-        raise NotImplementedError
+    def by_weight(self, by_feature: Array) -> Array:
+        """Sums over the features that share a weight, (n_components, ...) to (n_weights, ...)."""
+        return by_feature.reshape(-1, self.n_weights, *by_feature.shape[1:]).sum(axis=0)
 
-    def by_feature(self, by_weight: Array, n_columns: int) -> Array:
-        """The value of its group for every feature, (n_weights,) to (rank,): groups take turns."""
-        return np.resize(by_weight, self.rank(n_columns))
-
-    def by_weight(self, by_feature: Array, n_columns: int) -> Array:
-        """Sums over the features of each group, (rank, ...) to (n_weights, ...)."""
-        raise NotImplementedError
-
-    def diagonal(self) -> float | None:
-        """``K(x, x)``, if that is the same for all x."""
-        return None
-
-    def shares(self, rows: Rows) -> Array:
-        """The part that each dimension has in the kernel, where that is no sum over dimensions, (D,)."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, eq=False)
-class ResolvedChi2(ResolvedFeatures):
-    """The additive kernel; terms of a dimension are a group. Like heights, ``K_d(x, x) = w_d x_d``."""
-
-    feature_map: Direct | None
-
-    def rank(self, n_columns: int) -> int:
-        assert self.feature_map is not None
-        return self.feature_map.n_terms * n_columns
-
-    width = rank
-
-    def features(self, X: Any, n_threads: int) -> Any:
-        assert self.feature_map is not None
-        return expand(self.feature_map, X, n_threads)
-
-    def by_weight(self, by_feature: Array, n_columns: int) -> Array:
-        return by_feature.reshape(-1, n_columns, *by_feature.shape[1:]).sum(axis=0)
-
-
-@dataclass(frozen=True, eq=False)
-class ResolvedExpChi2(ResolvedFeatures):
-    """The exponential kernel; all features have the same weight."""
-
-    feature_map: RandomWaves | None
-
-    def n_weights(self, n_columns: int) -> int:
-        return 1
-
-    def rank(self, n_columns: int) -> int:
-        assert self.feature_map is not None
-        return self.feature_map.n_outputs
-
-    def width(self, n_columns: int) -> int:
-        assert self.feature_map is not None
-        return max(self.feature_map.n_outputs, len(self.feature_map.frequencies))
-
-    def features(self, X: Any, n_threads: int) -> Any:
-        assert self.feature_map is not None
-        return self.feature_map.transform(X, n_threads)
-
-    def by_weight(self, by_feature: Array, n_columns: int) -> Array:
-        return by_feature.sum(axis=0, keepdims=True)
-
-    def diagonal(self) -> float:
-        return 1.0 if self.weights is None else float(self.weights[0])
-
-    def shares(self, rows: Rows) -> Array:
-        """In the mean of chi2 over pairs of rows, up to 1,000: the variance of a dimension's terms."""
-        assert self.feature_map is not None
-        some = rows.take(np.arange(0, rows.n_rows, max(1, -(-rows.n_rows // FEW_ROWS)))).to_dense()
-        variances = expand(self.feature_map.additive, some).var(axis=0).reshape(-1, rows.n_columns).sum(axis=0)
-        return variances / max(variances.sum(), np.finfo(float).tiny)
+    def to_state(self) -> dict[str, Array]:
+        return self.map.to_state()
 
 
 # Numbers in a block of features, or of kernel values.
@@ -130,23 +59,22 @@ MOST_KEPT = 2**31
 class Features:
     """The features of rows, times the roots of their weights; dense, or CSR if they are many."""
 
-    kernel: ResolvedFeatures
-    n_columns: int
+    kernel: FeatureKernel
     n_threads: int
     is_sparse: bool = False
 
     @property
     def rank(self) -> int:
-        return self.kernel.rank(self.n_columns)
+        return self.kernel.n_components
 
     def of(self, rows: Rows) -> Any:
         """(n, rank)"""
-        return self.weighted(self.kernel.features(self._matrix(rows), self.n_threads))
+        return self.weighted(self.kernel.map.transform(self._matrix(rows), self.n_threads))
 
     def weighted(self, Z: Any) -> Any:
         if self.kernel.weights is None:
             return Z
-        roots = self.kernel.by_feature(np.sqrt(self.kernel.weights), self.n_columns)
+        roots = self.kernel.by_feature(np.sqrt(self.kernel.weights))
         return Z.multiply(roots).tocsr() if sparse.issparse(Z) else Z * roots
 
     def _matrix(self, rows: Rows) -> Any:
@@ -157,7 +85,7 @@ class Features:
 
     def blocks(self, rows: Rows) -> Iterator[tuple[slice, Any]]:
         """The same in pieces of bounded size."""
-        step = max(1, BLOCK // min(self.kernel.width(self.n_columns), MOST_DENSE))
+        step = max(1, BLOCK // min(self.kernel.map.width, MOST_DENSE))
         for begin in range(0, rows.n_rows, step):
             some = slice(begin, min(begin + step, rows.n_rows))
             yield some, self.of(rows.block(some.start, some.stop))
@@ -172,24 +100,21 @@ class LowRankOperator(KernelOperator):
     ----------
     rows : Rows
         The training rows, raw values.
-    kernel : ResolvedFeatures
-        One that has seen data.
+    kernel : FeatureKernel
     n_threads : int
     """
 
-    def __init__(self, rows: Rows, kernel: ResolvedFeatures, n_threads: int = 1):
-        if kernel.feature_map is None:
-            raise ValueError("The kernel has no features yet, which it takes from training data.")
+    def __init__(self, rows: Rows, kernel: FeatureKernel, n_threads: int = 1):
         self.rows = rows
-        self.kernel: ResolvedFeatures = kernel
+        self.kernel: FeatureKernel = kernel
         self.n_threads = n_threads
         n_values = rows.n_rows * rows.n_columns
         few = len(rows.values) < SPARSE * n_values
-        is_sparse = few or kernel.width(rows.n_columns) > MOST_DENSE
-        self._features = Features(kernel, rows.n_columns, n_threads, is_sparse)
+        is_sparse = few or kernel.map.width > MOST_DENSE
+        self._features = Features(kernel, n_threads, is_sparse)
         # Of one, which operators with other weights share; None if nothing is to be kept any more.
         self._kept: list[list[tuple[slice, Any]]] | None = []
-        largest = rows.values.max(initial=0.0) if kernel.diagonal() is None else 1.0
+        largest = 1.0 if kernel.map.is_normalized else rows.values.max(initial=0.0)
         largest *= 1.0 if kernel.weights is None else kernel.weights.max(initial=0.0)
         self.scale = 2.0 ** np.clip(np.ceil(np.log2(largest)), -1000, 1000) if largest > 0 else 1.0
 
@@ -224,7 +149,7 @@ class LowRankOperator(KernelOperator):
         return SortedColumns.from_rows(self.rows, self.n_threads)
 
     def features(self, rows: Rows) -> Iterator[tuple[slice, Any]]:
-        takes_long = self.kernel.diagonal() is not None
+        takes_long = self.kernel.map.is_random
         kept = self._kept  # another thread may release them meanwhile
         if kept is None or rows is not self.rows or not takes_long or 8 * rows.n_rows * self.rank > MOST_KEPT:
             return self._features.blocks(rows)
@@ -262,9 +187,8 @@ class LowRankOperator(KernelOperator):
             yield some, self.cross_matrix(rows.block(some.start, some.stop), self.rows)
 
     def cross_diagonal(self, rows: Rows) -> Array:
-        constant = self.kernel.diagonal()
-        if constant is not None:
-            return np.full(rows.n_rows, constant)
+        if self.kernel.map.is_normalized:
+            return np.full(rows.n_rows, 1.0 if self.kernel.weights is None else self.kernel.weights[0])
         out = np.empty(rows.n_rows)
         for some, Z in self.features(rows):
             out[some] = _squares(Z).sum(axis=1)
@@ -278,18 +202,18 @@ class LowRankOperator(KernelOperator):
                 out[some, more] = dense(block)
         return out
 
-    def with_kernel(self, kernel: ResolvedKernel) -> LowRankOperator:
-        if not isinstance(kernel, type(self.kernel)):
+    def with_kernel(self, kernel: KernelValue) -> LowRankOperator:
+        if not isinstance(kernel, FeatureKernel):
             raise ValueError("A model with a chi-squared kernel cannot take one of another kind: fit another.")
-        other = LowRankOperator(self.rows, kernel.like(self.kernel), self.n_threads)
-        if other.kernel.feature_map is self.kernel.feature_map:
+        other = LowRankOperator(self.rows, kernel, self.n_threads)
+        if other.kernel.map is self.kernel.map:
             other._kept = self._kept
         return other
 
     def unweighted(self) -> LowRankOperator:
         return self.with_kernel(self._plain())
 
-    def _plain(self) -> ResolvedFeatures:
+    def _plain(self) -> FeatureKernel:
         return replace(self.kernel, weights=None)
 
     def gradient(self, left: Array, right: Array, sums: Array | None = None) -> dict[str, Array]:
@@ -298,10 +222,10 @@ class LowRankOperator(KernelOperator):
         return {"weights": self.by_weight(products.sum(axis=1) if sums is None else products @ sums)}
 
     def by_weight(self, by_feature: Array) -> Array:
-        return self.kernel.by_weight(by_feature, self.n_columns)
+        return self.kernel.by_weight(by_feature)
 
     def by_feature(self, by_weight: Array) -> Array:
-        return self.kernel.by_feature(by_weight, self.n_columns)
+        return self.kernel.by_feature(by_weight)
 
     def traces(self) -> Array:
         total = np.zeros(self.rank)
@@ -310,7 +234,8 @@ class LowRankOperator(KernelOperator):
         return self.by_weight(total)
 
     def shares(self) -> Array:
-        return super().shares() if self.kernel.diagonal() is None else self.kernel.shares(self.rows)
+        feature_map = self.kernel.map
+        return super().shares() if feature_map.is_additive else feature_map.relevance(self.rows)
 
     def trace_gradient(self) -> dict[str, Array]:
         return {"weights": self.unweighted().traces()}

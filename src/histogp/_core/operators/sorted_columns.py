@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from histogp._core import threads
 from histogp._core._numba import column_loops, table_loops
 from histogp._core.data import Array, Nonzeros, Rows, SortedColumns, aligned_zeros, plain
+from histogp._core.kernel_values import WIDEST, Hyperparameter, KernelValue
 from histogp._core.layouts import Grid, NodeLayout, last_of_each_column
 from histogp._core.operators.contract import KernelOperator, Precision
 from histogp._core.operators.levels import Levels
@@ -31,14 +32,14 @@ class SortedOperator(KernelOperator):
     ----------
     data : SortedColumns
         The training rows, raw values.
-    kernel : ResolvedKernel
+    kernel : Intersection
     n_threads : int
         Parts in which leaves run. Results depend on it in rounding only.
     """
 
-    def __init__(self, data: SortedColumns, kernel: ResolvedKernel, n_threads: int = 1, levels: Any = _UNKNOWN):
+    def __init__(self, data: SortedColumns, kernel: Intersection, n_threads: int = 1, levels: Any = _UNKNOWN):
         self.data = data
-        self.kernel = kernel
+        self.kernel: Intersection = kernel
         self.n_threads = n_threads
         self._lock = threading.RLock()
         self._levels = levels
@@ -185,8 +186,8 @@ class SortedOperator(KernelOperator):
     def sorted_columns(self) -> SortedColumns:
         return self.data
 
-    def with_kernel(self, kernel: ResolvedKernel) -> SortedOperator:
-        if type(kernel) is not type(self.kernel):
+    def with_kernel(self, kernel: KernelValue) -> SortedOperator:
+        if not isinstance(kernel, Intersection):
             raise ValueError(
                 "A histogram intersection kernel cannot give way to one of another kind: fit another model."
             )
@@ -219,7 +220,7 @@ class SortedOperator(KernelOperator):
     def _by_name(self, names: list[str], values: Array) -> dict[str, Array]:
         """Values (D, P, ...) for the hyperparameters with these names."""
         return {
-            name: values[:, p] if self.kernel.is_per_dimension(name) else values[:, p].sum(axis=0)
+            name: values[:, p] if self.kernel.is_per_feature(name) else values[:, p].sum(axis=0)
             for p, name in enumerate(names)
         }
 
@@ -384,7 +385,7 @@ class SortedOperator(KernelOperator):
             return self._derived[name]
 
 
-def _check_order(data: SortedColumns, heights: Array, kernel: ResolvedKernel) -> None:
+def _check_order(data: SortedColumns, heights: Array, kernel: Intersection) -> None:
     if kernel.transform is None or len(heights) == 0:
         return
     step = np.diff(heights, prepend=0.0)
@@ -418,22 +419,21 @@ def intersections(
         yield slice(begin, begin + some.n_rows), out[:, : some.n_rows]
 
 
+# Transformed values beyond would overflow or vanish in products.
+_LARGEST_HEIGHT = 1e100
+
+
 @dataclass(frozen=True, eq=False)
-class ResolvedKernel:
-    """A kernel for a known number of dimensions, checked: all that operators see.
+class Intersection(KernelValue):
+    """The histogram intersection kernel.
 
     Its values are heights ``h_d(x) = w_d g_d(x)``, so that ``K = sum_d min(h_d(x), h_d(x'))``.
-    ``transform`` has ``value`` and ``derivative`` as `histogp.kernels.Transform` describes them; None is the identity.
-    ``hyperparameters`` are those of the transform, each of shape () or (D,); weights (D,) or None.
+    ``transform`` has what `histogp.kernels.Transform` describes; None is the identity. ``of_transform`` are its
+    hyperparameters, each of shape () or (D,).
     """
 
-    transform: Any
-    hyperparameters: Mapping[str, Array]
-    weights: Array | None
-
-    def n_weights(self, n_columns: int) -> int:
-        """How many there are, for this number of dimensions."""
-        return n_columns
+    transform: Any = None
+    of_transform: Mapping[str, Array] = field(default_factory=dict)
 
     def heights(self, data: Nonzeros) -> Array:
         """``w g(x)`` for the non-zeros of `Rows` or `SortedColumns`, (nnz,)."""
@@ -484,28 +484,51 @@ class ResolvedKernel:
                 profiles[f"transform__{name}"] = self.weighted(derivative, data)
         return profiles
 
-    def is_per_dimension(self, name: str) -> bool:
-        """Whether a hyperparameter, by its name in `profiles`, has one value a dimension."""
-        return name == "weights" or self.hyperparameters[name.removeprefix("transform__")].ndim > 0
-
-    def replace(self, weights: Array | None, hyperparameters: Mapping[str, Array]) -> ResolvedKernel:
-        """The same kernel with other values."""
-        return replace(self, weights=weights, hyperparameters=hyperparameters)
-
-    def scaled(self, factor: float, n_columns: int) -> ResolvedKernel:
-        """The kernel times a number."""
-        weights = np.ones(self.n_weights(n_columns)) if self.weights is None else self.weights
-        return self.replace(factor * weights, self.hyperparameters)
-
-    def select(self, first: int, last: int) -> ResolvedKernel:
+    def select(self, first: int, last: int) -> Intersection:
         """The kernel of the dimensions ``first..last`` alone."""
-        hyperparameters = {
-            name: value[first:last] if value.ndim else value for name, value in self.hyperparameters.items()
-        }
+        of_transform = {name: value[first:last] if value.ndim else value for name, value in self.of_transform.items()}
         weights = None if self.weights is None else self.weights[first:last]
-        return replace(self, weights=weights, hyperparameters=hyperparameters)
+        return replace(self, n_features=last - first, weights=weights, of_transform=of_transform)
+
+    def is_per_feature(self, name: str) -> bool:
+        """Whether a hyperparameter, by its name in `profiles`, has one value for each feature."""
+        return name == "weights" or self.of_transform[name.removeprefix("transform__")].ndim > 0
+
+    def hyperparameters(self, rows: Rows, noise: float, mean_square: float) -> list[Hyperparameter]:
+        largest = float(rows.values.max(initial=0.0))
+        own = [self._hyperparameter(name, largest) for name in self.of_transform]
+        return [*super().hyperparameters(rows, noise, mean_square), *own]
+
+    def at(self, values: Mapping[str, Any]) -> Intersection:
+        given = {name: values.get(f"transform__{name}", value) for name, value in self.of_transform.items()}
+        return replace(super().at(values), of_transform={name: np.asarray(value) for name, value in given.items()})
+
+    def log_gradient(self, derivatives: Mapping[str, Array]) -> dict[str, Array]:
+        own = {f"transform__{name}": value for name, value in self.of_transform.items()}
+        return super().log_gradient(derivatives) | {name: derivatives[name] * value for name, value in own.items()}
+
+    def _magnitudes(self, rows: Rows) -> Array:
+        return self.transformed(rows)
+
+    def _hyperparameter(self, name: str, largest_value: float) -> Hyperparameter:
+        """One of the transform; its bounds leave out what would overflow or vanish with the largest value."""
+        value = self.of_transform[name]
+        lowest, highest = self.transform.bounds.get(name, (value.min() / WIDEST, value.max() * WIDEST))
+        lowest, highest = min(lowest, value.min()), max(highest, value.max())
+        others = {key: float(np.max(other)) for key, other in self.of_transform.items() if key != name}
+
+        def is_moderate(tried: float) -> bool:
+            with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+                height = self.transform.value(np.array([largest_value]), **{**others, name: tried})[0]
+            return largest_value == 0 or 1 / _LARGEST_HEIGHT < height < _LARGEST_HEIGHT
+
+        while highest > value.max() and not is_moderate(highest):
+            highest = max(highest / 1.2, value.max())
+        if value.ndim == 0:
+            return Hyperparameter(f"transform__{name}", value.reshape(1), (lowest, highest))
+        value_of = self._value_of()
+        start = value[np.unique(value_of, return_index=True)[1]]
+        return Hyperparameter(f"transform__{name}", start, (lowest, highest), value_of)
 
     def _expanded(self, data: Nonzeros) -> dict[str, Any]:
-        return {
-            name: data.expand(value) if value.ndim else float(value) for name, value in self.hyperparameters.items()
-        }
+        return {name: data.expand(value) if value.ndim else float(value) for name, value in self.of_transform.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -63,7 +63,7 @@ class Primal(Exact):
 
     def __init__(self, data: Data):
         super().__init__(data)
-        self._plain = data.operator.with_kernel(data.operator.kernel.replace(None, {}))
+        self._plain = data.operator.with_kernel(replace(data.operator.kernel, weights=None))
         diagonals = data.noise.diagonals()
         share = data.targets.shape[1] // diagonals.shape[1]
         self._problems = [
@@ -77,7 +77,7 @@ class Primal(Exact):
     def at(self, weights: Array | None, noise_factor: float, *, derivatives: bool = True) -> Likelihood:
         """With weights (n_weights,) of the kernel and noise times a factor."""
         if weights is None:
-            weights = np.ones(self._plain.kernel.n_weights(self._plain.n_columns))
+            weights = np.ones(self._plain.kernel.n_weights)
         if len(weights) == 1 and derivatives:
             parts = [self._scaled(problems, float(weights[0]), noise_factor) for problems in self._problems]
         else:

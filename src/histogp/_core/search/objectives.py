@@ -75,13 +75,14 @@ class Bounded:
         self._options = options
         self._seed = seed
         self._alpha: Array | None = None
-        self._subspace: tuple[bytes, Subspace] | None = None
+        self._subspace: tuple[dict[str, bytes], Subspace] | None = None
 
     def __call__(self, space: Space, theta: Array) -> Likelihood:
         operator, noise = self.data.at(space, theta)
         data = Data(operator, noise, self.data.targets)
-        key = _fingerprint(operator)
-        if self._subspace is None or self._subspace[0] != key:  # the noise alone does not change it
+        # The noise alone does not change it.
+        key = {one.name: values.tobytes() for one, values in space.parts(theta) if one.name != "noise"}
+        if self._subspace is None or self._subspace[0] != key:
             self._subspace = key, _subspace(data, self._seed)
         result = _bounded(data, self._subspace[1], self._bound, self._options, self._seed, self._alpha)
         self._alpha = result.alpha
@@ -196,9 +197,3 @@ def number_of_probes(data: Data) -> int:
         return max(2, -(-FEWEST_PROBES // n_problems))
     probes = -n_problems % width
     return probes if probes >= FEWEST_PROBES else probes + width
-
-
-def _fingerprint(operator: KernelOperator) -> bytes:
-    kernel = operator.kernel
-    arrays = [kernel.weights, *kernel.hyperparameters.values()]
-    return b"".join(np.asarray(array, float).tobytes() for array in arrays if array is not None)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from scipy import optimize
 
 from histogp._core.data import Array
+from histogp._core.kernel_values import Hyperparameter
 from histogp._core.likelihood import BoundName, Likelihood
 from histogp._core.search.ard import search_weights
 from histogp._core.search.feature_objective import Primal
 from histogp._core.search.objectives import Bounded, Data, Estimated, Exact, Objective
 from histogp._core.search.priors import Priors
 from histogp._core.search.quasi_newton import Minimum, minimize
-from histogp._core.search.space import Coordinates, Hyperparameter, Space
+from histogp._core.search.space import Coordinates, Space
 from histogp._core.solvers.factors import searches_primal
 from histogp._core.solvers.problem import SolverOptions
 from histogp._core.threads import single_threaded_blas
@@ -154,7 +155,7 @@ class _Search:
             self.search_few(self.space, self.space.start)
             return
         # First one scale for all weights: a place to start from, and the unit of the prior.
-        common = Space(self.space.kernel, self.space.n_weights, self.space.noise, _with_one_weight(self.space.free))
+        common = replace(self.space, free=_with_one_weight(self.space.free))
         theta = self.search_few(common, common.start)
         if self.best is None:
             return

@@ -3,42 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from histogp._core.data import Array
+from histogp._core.data import Array, Rows
+from histogp._core.kernel_values import WIDEST, Hyperparameter, KernelValue
 from histogp._core.operators.contract import KernelOperator
-from histogp._core.operators.sorted_columns import ResolvedKernel
-
-# Noise and variance stay within this factor of the mean square of the targets, or of where they start.
-WIDEST = 1e8
-
-
-@dataclass(frozen=True, eq=False)
-class Hyperparameter:
-    """One positive number, or several of a kind.
-
-    name : "noise", "scale", "weights" or, as in the kernel's parameters, "transform__" and the transform's own
-    start : (k,)
-    bounds : (lowest, highest)
-    value_of : (D,) or None; the number of the value that a dimension has, where not all have the same.
-    """
-
-    name: str
-    start: Array
-    bounds: tuple[float, float]
-    value_of: Array | None = None
-
-    def expand(self, values: Array) -> Array:
-        """Values (k,) as the kernel wants them: () or (D,)."""
-        return values[0] if self.value_of is None else values[self.value_of]
-
-    def collect(self, derivative: Array) -> Array:
-        """The transpose of `expand`."""
-        if self.value_of is None:
-            return np.reshape(derivative, 1)
-        return np.bincount(self.value_of, derivative, minlength=len(self.start))
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,10 +20,41 @@ class Space:
     noise : the noise at the start, whether free or not.
     """
 
-    kernel: ResolvedKernel
-    n_weights: int
+    kernel: KernelValue
     noise: float
     free: tuple[Hyperparameter, ...]
+
+    @classmethod
+    def of(
+        cls, kernel: KernelValue, rows: Rows, noise: float, mean_square: float, names: Sequence[str] | None = None
+    ) -> Space:
+        """The hyperparameters ``names`` of a kernel, or all, for training rows and targets of this mean square.
+
+        The part of a name after ``__`` is enough: "eta" is "transform__eta".
+        """
+        free = kernel.hyperparameters(rows, noise, mean_square)
+        open_ones = [one for one in free if one.is_open]
+        space = cls(kernel.at({one.name: one.expand(one.start) for one in open_ones}), noise, tuple(free))
+        if names is None:
+            return space
+        known = [one.name for one in free]
+        full_names = [next((full for full in known if full.endswith(f"__{name}")), name) for name in names]
+        for name in full_names:
+            if name not in known:
+                raise ValueError(
+                    f"{name!r} is not a free hyperparameter; with this kernel there are {', '.join(known)}."
+                )
+        for one in open_ones:
+            if one.name not in full_names:
+                raise ValueError(
+                    f'The kernel has {one.name}="ard", but "{one.name}" is not among the parameters to optimise.'
+                )
+        return space.only(full_names)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether some of them must be found, wherever the kernel is now."""
+        return any(one.is_open for one in self.free)
 
     @property
     def start(self) -> Array:
@@ -73,21 +75,18 @@ class Space:
     def values(self, theta: Array) -> dict[str, Array]:
         return {one.name: values for one, values in self.parts(theta)}
 
+    def kernel_values(self, theta: Array) -> dict[str, float | Array]:
+        """What belongs to the kernel at theta, as its parameters have it: one number, or one a feature or group."""
+        own = ((one, values) for one, values in self.parts(theta) if one.name != "noise")
+        return {one.name: float(values[0]) if one.value_of is None else values for one, values in own}
+
     def noise_factor(self, theta: Array) -> float:
         """The noise at theta in units of that at the start."""
         return next((values[0] / self.noise for one, values in self.parts(theta) if one.name == "noise"), 1.0)
 
-    def kernel_at(self, theta: Array) -> ResolvedKernel:
-        weights = self.kernel.weights
-        hyperparameters = dict(self.kernel.hyperparameters)
-        for one, values in self.parts(theta):
-            if one.name == "scale":
-                weights = (np.ones(self.n_weights) if weights is None else weights) * values[0]
-            elif one.name == "weights":
-                weights = np.broadcast_to(one.expand(values), self.n_weights)
-            elif one.name != "noise":
-                hyperparameters[one.name.removeprefix("transform__")] = np.asarray(one.expand(values))
-        return self.kernel.replace(weights, hyperparameters)
+    def kernel_at(self, theta: Array) -> KernelValue:
+        """The kernel with the values at theta."""
+        return self.kernel.at({one.name: one.expand(values) for one, values in self.parts(theta)})
 
     def gradient(self, theta: Array, derivatives: dict[str, Array]) -> Array:
         """The derivative for theta, (p,).
@@ -95,23 +94,12 @@ class Space:
         ``derivatives`` are those for the values of the kernel at theta, as `KernelOperator.gradient` has them, and
         that for the logarithm of the noise, under "noise".
         """
-        weights = self.kernel_at(theta).weights
-        by_weight = derivatives["weights"] if weights is None else derivatives["weights"] * weights
-        collected = []
-        for one, values in self.parts(theta):
-            if one.name == "noise":
-                collected.append(np.reshape(derivatives["noise"], 1))
-            elif one.name == "scale":
-                collected.append(np.reshape(by_weight.sum(), 1))
-            elif one.name == "weights":
-                collected.append(one.collect(by_weight))
-            else:
-                collected.append(one.collect(derivatives[one.name]) * values)
-        return np.concatenate(collected)
+        by_name = derivatives | self.kernel_at(theta).log_gradient(derivatives)
+        return np.concatenate([one.collect(by_name[one.name]) for one in self.free])
 
     def only(self, names: Sequence[str]) -> Space:
         """The space of some of the hyperparameters."""
-        return Space(self.kernel, self.n_weights, self.noise, tuple(one for one in self.free if one.name in names))
+        return replace(self, free=tuple(one for one in self.free if one.name in names))
 
 
 class Coordinates:

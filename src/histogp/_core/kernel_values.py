@@ -1,0 +1,119 @@
+"""A kernel as numerics know it: a frozen value for data of a known width, and what a search may change of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from histogp._core.data import Array, Rows
+
+# Noise and variance stay within this factor of the mean square of the targets, or of where they start.
+WIDEST = 1e8
+_ANY_WEIGHT = 1e30
+
+
+@dataclass(frozen=True, eq=False)
+class Hyperparameter:
+    """One positive number, or several of a kind.
+
+    name : "noise", "scale", or as in the kernel's parameters: "weights", "transform__eta"
+    start : (k,)
+    bounds : (lowest, highest)
+    value_of : (D,) or None; the number of the value that a feature has, where not all have the same
+    is_open : whether it must be found, from ``start`` and not from the present values of the kernel
+    """
+
+    name: str
+    start: Array
+    bounds: tuple[float, float]
+    value_of: Array | None = None
+    is_open: bool = False
+
+    def expand(self, values: Array) -> Array:
+        """Values (k,) as the kernel wants them: () or (D,)."""
+        return values[0] if self.value_of is None else values[self.value_of]
+
+    def collect(self, derivative: Array) -> Array:
+        """The transpose of `expand`."""
+        if self.value_of is None:
+            return np.reshape(derivative, 1)
+        return np.bincount(self.value_of, derivative, minlength=len(self.start))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class KernelValue:
+    """A kernel for a known number of features, checked: all that operators see.
+
+    n_features : D
+    weights : (n_weights,), or None if all are one
+    groups : (D,), the number of the group of each feature, which share weights and hyperparameters; None without groups
+    learns_weights : whether a search is to find the weights one by one, in place of their common scale
+    """
+
+    n_features: int
+    weights: Array | None = None
+    groups: Array | None = None
+    learns_weights: bool = False
+
+    @property
+    def n_weights(self) -> int:
+        """The number of weights."""
+        return self.n_features
+
+    def hyperparameters(self, rows: Rows, noise: float, mean_square: float) -> list[Hyperparameter]:
+        """What a search may change, for training rows, the present noise and targets of this mean square."""
+        around = (min(noise, mean_square) / WIDEST, max(noise, mean_square) * WIDEST)
+        own = Hyperparameter("scale", np.ones(1), (1 / _ANY_WEIGHT, _ANY_WEIGHT))
+        if self.learns_weights:
+            start = self._weights_in_units(rows)
+            bounds = (start.min() / _ANY_WEIGHT, start.max() * _ANY_WEIGHT)
+            own = Hyperparameter("weights", start, bounds, self._value_of(), is_open=True)
+        return [Hyperparameter("noise", np.array([noise]), around), own]
+
+    def at(self, values: Mapping[str, Any]) -> Self:
+        """The kernel with other values by the names of `hyperparameters`; names that are not its own do not matter."""
+        weights = self.weights
+        if "weights" in values:
+            weights = np.broadcast_to(values["weights"], self.n_weights)
+        if "scale" in values:
+            weights = (np.ones(self.n_weights) if weights is None else weights) * values["scale"]
+        return replace(self, weights=weights)
+
+    def scaled(self, factor: float) -> Self:
+        """The kernel times a number."""
+        return self.at({"scale": factor})
+
+    def log_gradient(self, derivatives: Mapping[str, Array]) -> dict[str, Array]:
+        """Derivatives for the logarithms of all hyperparameters, from those for the values as operators have them."""
+        by_weight = derivatives["weights"] if self.weights is None else derivatives["weights"] * self.weights
+        return {"weights": by_weight, "scale": by_weight.sum()}
+
+    def to_state(self) -> dict[str, Array]:
+        """What comes from training data and not from the kernel's parameters, for a file."""
+        return {}
+
+    def _value_of(self) -> Array:
+        return np.arange(self.n_features) if self.groups is None else self.groups
+
+    def _magnitudes(self, rows: Rows) -> Array:
+        """The sizes of the non-zeros in a kernel without weights, (nnz,)."""
+        return rows.values
+
+    def _weights_in_units(self, rows: Rows) -> Array:
+        """Weights to start from, (k,): as large for every feature as its typical value is small.
+
+        So a feature may be measured in any unit. Where all have the same, as in histograms, they are about one.
+        """
+        each = self._value_of()
+        count = each.max() + 1
+        sums = np.bincount(each[rows.column_of], self._magnitudes(rows), minlength=count)
+        counts = np.bincount(each[rows.column_of], minlength=count)
+        present = sums > 0
+        typical = np.ones(count)
+        typical[present] = sums[present] / counts[present]
+        if present.any():
+            typical[~present] = np.exp(np.log(typical[present]).mean())
+        return np.exp(np.log(typical).mean()) / typical
