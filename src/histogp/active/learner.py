@@ -21,10 +21,12 @@ class ActiveLearner:
     estimator : HistogramGPClassifier, HistogramGPRegressor or HistogramGPOneClass
         Goes on learning in place. If it has not been fitted, the first samples are chosen at random.
     X_pool : {array-like, sparse matrix} of shape (n_samples, n_features)
-    strategy, variance : str
+    strategy : str, default="uncertainty"
         See `query`.
     batch_size : int, default=1
         Samples that are chosen together.
+    variance : str, default="auto"
+        See `query`.
     random_state : int, RandomState instance or None, default=None
 
     Attributes

@@ -85,6 +85,8 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
     n_iter_, n_products_, preconditioner_rank_, n_examples_, n_nonzeros_, n_features_in_ : int
     residual_ : ndarray of shape (1,)
         The relative residual reached, computed in float64.
+    posterior_ : PosteriorView
+        What was learned, for code that builds on means, variances and training samples.
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
     Examples

@@ -26,6 +26,11 @@ class PosteriorView:
     Threads may share it. Means and variances are those of the latent functions, without noise and in the unit of
     learning: targets are -1 and 1 for classes, and normalized for a regressor with ``normalize_y``.
 
+    Parameters
+    ----------
+    estimator : HistogramGPClassifier, HistogramGPRegressor or HistogramGPOneClass
+        A fitted one.
+
     Attributes
     ----------
     n_samples : int

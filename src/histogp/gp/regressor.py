@@ -97,6 +97,8 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         Training examples of positive weight.
     n_nonzeros_ : int
         Non-zero features among them.
+    posterior_ : PosteriorView
+        What was learned, for code that builds on means, variances and training samples.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
