@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from histogp._core.least_squares.ridge import PENALTIES
+from histogp._core.least_squares.ridge import RELATIVE_PENALTIES
 from histogp.feature_maps import AdditiveChi2Map, SkewedChi2Map
 from histogp.streaming import (
     StreamingElasticNet,
@@ -303,7 +303,7 @@ def negative_likelihood(Z, T, alpha, intercept):
 def test_the_penalty_is_the_best_by_a_dense_formula(alpha, formula, intercept):
     Z, noisy = MIXED[:40], Y[:40] + RNG.standard_normal((40, 2))
     C = Z - intercept * Z.mean(axis=0)
-    grid = PENALTIES * np.linalg.eigvalsh(C.T @ C)[-1]
+    grid = RELATIVE_PENALTIES * np.linalg.eigvalsh(C.T @ C)[-1]
     picked = []
     for targets in (noisy, RESPONSE[:40, None], 20 * Y[:40, :1] + RESPONSE[:40, None]):
         model = StreamingRidge(alpha=alpha, fit_intercept=intercept, n_left_out=40).fit(Z, targets)
@@ -319,7 +319,7 @@ def test_the_penalty_is_the_best_by_a_dense_formula(alpha, formula, intercept):
 
 
 def test_left_out_penalty_is_that_of_ridge_cv():
-    grid = PENALTIES * np.linalg.eigvalsh(np.cov(MIXED.T) * 89)[-1]
+    grid = RELATIVE_PENALTIES * np.linalg.eigvalsh(np.cov(MIXED.T) * 89)[-1]
     for targets in (RESPONSE, RNG.standard_normal(90)):
         theirs = linear_model.RidgeCV(alphas=grid).fit(MIXED, targets)
         ours = StreamingRidge(random_state=0).fit(MIXED, targets)

@@ -254,7 +254,7 @@ FORGED = [
     ("texts", set_array("part.0.gram", lambda a: a[:-1]), "part.0.gram"),
     ("texts", set_array("part.0.cross", lambda a: a[:, :2]), "part.0.target_sums"),
     ("texts", set_entry("part.0.sums", 0, np.inf), "part.0.sums"),
-    ("texts", set_entry("part.0.count", 0, -1), "number of rows"),
+    ("texts", set_entry("part.0.count", 0, -1), "number of samples"),
     ("texts", set_entry("classes", 0, 255), "classes"),
     ("texts", set_entry("classes.ends", 0, 100), "classes"),
     ("texts", lambda _, a: a.update(more=np.zeros(1)), "unknown array 'more'"),

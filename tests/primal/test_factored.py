@@ -5,7 +5,7 @@ import pytest
 from oracles import close
 from sklearn import linear_model
 
-from histogp._core.least_squares.ridge import RANGE, FactoredRidge, LeftOut, Ridge
+from histogp._core.least_squares.ridge import RELATIVE_PENALTY_RANGE, FactoredRidge, LeftOut, Ridge
 from histogp._core.least_squares.statistics import Quadratic, StreamingStatistics
 
 pytestmark = pytest.mark.portable
@@ -34,7 +34,7 @@ def sample(ridge, weights=None):
 
 def left_out_error(ridge, alpha, weights=None):
     rows = sample(ridge, weights)
-    return rows.mean_square(ridge.left_out(alpha, rows))
+    return rows.mean_square(ridge.leave_out(alpha, rows))
 
 
 @by_weights
@@ -44,11 +44,13 @@ def test_coefficients_and_errors_are_those_of_an_eigendecomposition(alpha, inter
     factored, ridge = both(weights=weights, intercept=intercept)
     for found, expected in zip(factored.coefficients(alpha), ridge.coefficients(alpha), strict=True):
         close(found, expected, rtol=1e-9)
-    for measure in ("generalised_error", "negative_evidence"):
+    for measure in ("generalized_error", "negative_evidence"):
         expected = getattr(ridge, measure)(alpha)
         assert getattr(factored, measure)(alpha) == pytest.approx(expected, rel=1e-8)
     assert left_out_error(factored, alpha, weights) == pytest.approx(left_out_error(ridge, alpha, weights), rel=1e-8)
-    close(factored.left_out(alpha, sample(factored, weights)), ridge.left_out(alpha, sample(ridge, weights)), rtol=1e-8)
+    close(
+        factored.leave_out(alpha, sample(factored, weights)), ridge.leave_out(alpha, sample(ridge, weights)), rtol=1e-8
+    )
 
 
 @by_intercept
@@ -57,11 +59,11 @@ def test_weights_of_any_unit(unit, intercept):
     """Also where they sum to less than there are features."""
     factored, ridge = both(weights=unit * WEIGHTS, intercept=intercept)
     for alpha in unit * np.array([1e-3, 0.5, 20.0]):
-        for measure in ("generalised_error", "negative_evidence"):
+        for measure in ("generalized_error", "negative_evidence"):
             assert getattr(factored, measure)(alpha) == pytest.approx(getattr(ridge, measure)(alpha), rel=1e-7)
-    best = factored.best(factored.generalised_error)
+    best = factored.find_penalty(factored.generalized_error)
     candidates = ridge.penalties()[10:]
-    assert ridge.generalised_error(best) < 1.01 * min(map(ridge.generalised_error, candidates))
+    assert ridge.generalized_error(best) < 1.01 * min(map(ridge.generalized_error, candidates))
 
 
 @by_weights
@@ -75,7 +77,7 @@ def test_coefficients_are_those_of_scikit_learn(alpha, intercept, weights):
 
 
 @by_intercept
-@pytest.mark.parametrize("measure", ["generalised_error", "negative_evidence", "left_out_error"])
+@pytest.mark.parametrize("measure", ["generalized_error", "negative_evidence", "left_out_error"])
 @pytest.mark.parametrize("noise", [0.1, 4.0, 100.0])
 def test_the_best_penalty_is_close_to_that_of_a_fine_grid(measure, noise, intercept):
     rng = np.random.default_rng(1)
@@ -87,15 +89,15 @@ def test_the_best_penalty_is_close_to_that_of_a_fine_grid(measure, noise, interc
         if measure != "left_out_error":
             return getattr(one, measure)
         rows = LeftOut(one.transform(wide), targets, *np.ones((2, 200)))
-        return lambda alpha: rows.mean_square(one.left_out(alpha, rows))
+        return lambda alpha: rows.mean_square(one.leave_out(alpha, rows))
 
     error = of(ridge)
-    grid = np.trace(factored.problem.hessian) * np.geomspace(*RANGE, 1000)
+    grid = np.trace(factored.problem.hessian) * np.geomspace(*RELATIVE_PENALTY_RANGE, 1000)
     values = np.array([error(alpha) for alpha in grid])
-    found = error(factored.best(of(factored)))
+    found = error(factored.find_penalty(of(factored)))
     # Less than a hundredth of what there is to be lost, and a sample has far more to say than that.
     assert found <= values.min() + 0.01 * (values.max() - values.min())
-    assert found <= error(ridge.best(error)) + 0.002 * (values.max() - values.min())
+    assert found <= error(ridge.find_penalty(error)) + 0.002 * (values.max() - values.min())
 
 
 def test_the_best_penalty_asks_few_questions():
@@ -106,10 +108,10 @@ def test_the_best_penalty_asks_few_questions():
         asked.append(alpha)
         return factored.negative_evidence(alpha)
 
-    best = factored.best(error)
+    best = factored.find_penalty(error)
     trace = np.trace(factored.problem.hessian)
     assert len(asked) < 30
-    assert RANGE[0] * trace <= best <= RANGE[1] * trace
+    assert RELATIVE_PENALTY_RANGE[0] * trace <= best <= RELATIVE_PENALTY_RANGE[1] * trace
 
 
 def test_weights_count_like_repeated_rows():
@@ -118,7 +120,7 @@ def test_weights_count_like_repeated_rows():
     repeated, _ = both(Z.repeat(times, axis=0), Y.repeat(times, axis=0))
     for alpha in ALPHAS:
         close(weighted.coefficients(alpha)[0], repeated.coefficients(alpha)[0], rtol=1e-9)
-        for measure in (FactoredRidge.generalised_error, FactoredRidge.negative_evidence):
+        for measure in (FactoredRidge.generalized_error, FactoredRidge.negative_evidence):
             np.testing.assert_allclose(measure(weighted, alpha), measure(repeated, alpha), rtol=1e-9)
 
 
@@ -143,14 +145,14 @@ def test_a_hessian_that_rounding_has_made_indefinite_does_not_matter(alpha, belo
     # What weights are where there is no variance does not matter.
     close(hessian @ found, cross, rtol=1e-7)
     assert np.isfinite(intercepts).all()
-    assert np.isfinite(factored.generalised_error(alpha))
+    assert np.isfinite(factored.generalized_error(alpha))
     alive = np.random.default_rng(3).standard_normal((5, 6)) @ vectors[:, :6].T
-    errors = factored.left_out(alpha, LeftOut(alive, alive @ weights, *np.ones((2, 5))))
+    errors = factored.leave_out(alpha, LeftOut(alive, alive @ weights, *np.ones((2, 5))))
     assert np.isfinite(errors).all()
     if alpha > 0:
         assert np.isfinite(factored.negative_evidence(alpha))
-    for measure in (factored.generalised_error, factored.negative_evidence):
-        assert np.isfinite(factored.best(measure))
+    for measure in (factored.generalized_error, factored.negative_evidence):
+        assert np.isfinite(factored.find_penalty(measure))
 
 
 def test_columns_that_occur_twice_and_columns_of_nothing():
@@ -163,10 +165,10 @@ def test_columns_that_occur_twice_and_columns_of_nothing():
 
 def test_targets_that_do_not_vary():
     factored, _ = both(Y=np.full((60, 1), 3.0))
-    for measure in (factored.generalised_error, factored.negative_evidence):
-        coefficients, intercepts = factored.coefficients(factored.best(measure))
+    for measure in (factored.generalized_error, factored.negative_evidence):
+        coefficients, intercepts = factored.coefficients(factored.find_penalty(measure))
         close(coefficients, np.zeros((8, 1)), 1.0, rtol=1e-9)
         close(intercepts, np.full(1, 3.0), rtol=1e-9)
     features_of_nothing, _ = both(np.zeros((60, 8)), Y)
-    best = features_of_nothing.best(features_of_nothing.generalised_error)
+    best = features_of_nothing.find_penalty(features_of_nothing.generalized_error)
     close(features_of_nothing.coefficients(best)[1], Y.mean(axis=0), rtol=1e-12)

@@ -93,11 +93,11 @@ def test_unlabelled_rows_without_a_choice_of_components_do_not_matter():
 
 @by_alpha
 @by_intercept
-def test_generalised_error_by_the_hat_matrix(alpha, intercept):
+def test_generalized_error_by_the_hat_matrix(alpha, intercept):
     rest = np.eye(50) - hat_matrix(Z, alpha, intercept)
     expected = np.mean((rest @ Y) ** 2, axis=0).sum() / np.mean(np.diag(rest)) ** 2
     ridge = Ridge.of(STATISTICS, intercept=intercept)
-    np.testing.assert_allclose(ridge.generalised_error(alpha), expected, rtol=1e-9)
+    np.testing.assert_allclose(ridge.generalized_error(alpha), expected, rtol=1e-9)
 
 
 @by_alpha
@@ -114,7 +114,7 @@ def test_left_out_error_by_leaving_out(alpha, intercept, weights):
         errors.append(np.sum((Y[i] - predicted) ** 2))
     units = np.minimum(given[some], 1)
     rows = LeftOut(ridge.transform(Z[some]), Y[some], given[some], units)
-    found = rows.mean_square(ridge.left_out(alpha, rows))
+    found = rows.mean_square(ridge.leave_out(alpha, rows))
     np.testing.assert_allclose(found, np.average(errors, weights=given[some]), rtol=1e-8)
 
 
@@ -141,7 +141,7 @@ def test_weights_count_like_repeated_rows(alpha, intercept):
     times = np.arange(50) % 4
     weighted = Ridge.of(StreamingStatistics.of(Z, Y, times), intercept=intercept)
     repeated = Ridge.of(StreamingStatistics.of(Z.repeat(times, axis=0), Y.repeat(times, axis=0)), intercept=intercept)
-    for measure in (Ridge.generalised_error, Ridge.negative_evidence):
+    for measure in (Ridge.generalized_error, Ridge.negative_evidence):
         np.testing.assert_allclose(measure(weighted, alpha), measure(repeated, alpha), rtol=1e-9)
 
 
@@ -171,7 +171,7 @@ def test_hardly_any_rows(rows):
     close(coefficients, np.zeros((8, 2)), 1.0, rtol=1e-12)
     close(intercepts, Y[:rows].sum(axis=0), np.abs(Y).max(), rtol=1e-12)
     assert np.all(np.isfinite(ridge.penalties()))
-    assert np.isfinite(ridge.generalised_error(1.0))
+    assert np.isfinite(ridge.generalized_error(1.0))
     assert np.isfinite(ridge.negative_evidence(1.0))
 
 
@@ -186,7 +186,7 @@ def test_with_fewer_rows_than_features_errors_are_those_of_the_dense_formulas(se
         left = np.eye(20) - H
         errors = (left @ targets)[:, 0] / left.diagonal()
         rows = LeftOut(ridge.transform(few), targets, *np.ones((2, 20)))
-        found = rows.mean_square(ridge.left_out(alpha, rows))
+        found = rows.mean_square(ridge.leave_out(alpha, rows))
         np.testing.assert_allclose(found, np.mean(errors**2), rtol=1e-3)
         expected = 20 * np.sum((left @ targets) ** 2) / np.trace(left) ** 2
-        np.testing.assert_allclose(ridge.generalised_error(alpha), expected, rtol=1e-3)
+        np.testing.assert_allclose(ridge.generalized_error(alpha), expected, rtol=1e-3)

@@ -8,7 +8,7 @@ from oracles import close
 from scipy import sparse
 
 from histogp._core.least_squares import statistics
-from histogp._core.least_squares.statistics import DENSE, StreamingStatistics, Sums, blocks
+from histogp._core.least_squares.statistics import LARGEST_SPARSE_DENSITY, StreamingStatistics, Sums, blocks
 from histogp.exceptions import ModelFileError
 from histogp.io import container
 
@@ -40,7 +40,7 @@ def same(actual, wanted, rtol=1e-13):
 @pytest.mark.parametrize("made", [np.asarray, np.asfortranarray, sparse.csr_array, sparse.csc_matrix, sparse.coo_array])
 @pytest.mark.parametrize("values", [Z, FEW], ids=["dense", "few"])
 def test_sums_are_dense_products(made, values, weights):
-    assert np.count_nonzero(FEW) < DENSE * FEW.size < np.count_nonzero(Z)
+    assert np.count_nonzero(FEW) < LARGEST_SPARSE_DENSITY * FEW.size < np.count_nonzero(Z)
     found = StreamingStatistics.of(made(values), Y, weights)
     given = np.ones(40) if weights is None else weights
     for name, array in zip(ARRAYS, expected(values, Y, given), strict=True):
@@ -193,9 +193,9 @@ def test_files_of_others_are_refused(change, tmp_path):
         ("target_gram", np.zeros((3, 2)), "'target_gram' is damaged"),
         ("weight", np.zeros(2), "'weight' is damaged"),
         ("weight", np.array([np.inf]), "'weight' is damaged"),
-        ("weight", np.array([-1.0]), "its number of rows is damaged"),
+        ("weight", np.array([-1.0]), "its number of samples is damaged"),
         ("count", np.array([1.5]), "'count' is damaged"),
-        ("count", np.array([-1]), "its number of rows is damaged"),
+        ("count", np.array([-1]), "its number of samples is damaged"),
     ],
 )
 def test_files_with_a_right_checksum_and_wrong_arrays_are_refused(name, array, message, tmp_path):
@@ -301,10 +301,10 @@ def test_adding_leaves_its_arguments_alone():
 def test_rows_that_cannot_be_added_are_refused_by_a_sentence(given, single):
     sums = Sums(30, 3, single=single)
     for targets, weights in ((Y[:20], None), (np.vstack([Y, Y]), None), (Y, WEIGHTS[:20]), (Y, np.append(WEIGHTS, 1))):
-        with pytest.raises(ValueError, match=r"one target and one weight for each of the 40 rows\.$"):
+        with pytest.raises(ValueError, match=r"one target and one weight for each of the 40 samples\.$"):
             sums.add(given, targets, weights)
     for weights in (-WEIGHTS, np.where(WEIGHTS > 0.5, np.nan, WEIGHTS)):
-        with pytest.raises(ValueError, match=r"Weights must not be negative\.$"):
+        with pytest.raises(ValueError, match=r"Weights must not be negative; got .*\.$"):
             sums.add(given, Y, weights)
     # Nothing of that has been added.
     same(sums.total(), StreamingStatistics.empty(30, 3))

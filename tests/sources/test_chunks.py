@@ -231,8 +231,8 @@ REFUSED = {
         DataError,
         "'f0' has 1 missing",
     ),
-    "rows without labels": (lambda path: [X, X], ValueError, "pairs of rows and labels"),
-    "three of a kind": (lambda path: [(X, Y, Y)], ValueError, "pairs of rows and labels"),
+    "rows without labels": (lambda path: [X, X], ValueError, "pairs of samples and labels"),
+    "three of a kind": (lambda path: [(X, Y, Y)], ValueError, "pairs of samples and labels"),
     "a vector": (lambda path: X[0], ValueError, "one row a sample"),
     "a vector with labels": (lambda path: (X[0], Y[:D]), ValueError, "one row a sample"),
     "labels of another length": (lambda path: (X, Y[:-1]), ValueError, "50 rows, but there are 49 labels"),
@@ -282,7 +282,7 @@ def test_batches_files_and_frames_with_a_label(tmp_path):
         pieces = [(np.asarray(rows), np.asarray(labels)) for rows, labels in read_chunks(data, label="y")]
         np.testing.assert_array_equal(np.concatenate([rows for rows, _ in pieces]), X)
         np.testing.assert_array_equal(np.concatenate([labels for _, labels in pieces]), Y)
-    with pytest.raises(ValueError, match="do not have"):
+    with pytest.raises(ValueError, match="which a ndarray does not have"):
         list(read_chunks(X, label="y"))
     with pytest.raises(ValueError, match="no column 'z'"):
         list(read_chunks(frame, label="z"))

@@ -1,4 +1,4 @@
-"""Rows and labels in pieces of bounded size, from whatever holds them."""
+"""Samples and labels in chunks of bounded size, from whatever holds them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from histogp.sources.open import open_source
 from histogp.sources.parquet import number_type, numbers, plain_labels
 from histogp.sources.source import READ_ROWS, Source, float_type
 
+# In double precision and dense. With features that are three times as large, as those of chi2, a chunk takes 256 MB.
 CHUNK_BYTES = 2**26
 
 
@@ -29,7 +30,7 @@ def read_chunks(
     ignore: Sequence[str] = (),
     chunk_bytes: int = CHUNK_BYTES,
 ) -> Iterator[tuple[Any, Any]]:
-    """Rows and labels in pieces, for `partial_fit`.
+    """Samples and labels in chunks, for `partial_fit`.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ def read_chunks(
     ignore : list of str, default=()
         Columns of these to leave out.
     chunk_bytes : int, default=2**26
-        The size of a piece in double precision, dense, at most.
+        The size of a chunk in double precision, dense, at most.
 
     Yields
     ------
@@ -62,10 +63,11 @@ def read_chunks(
         raise ValueError(f"chunk_bytes must be a whole number above 0; got {chunk_bytes!r}.")
     if isinstance(ignore, str):
         raise ValueError(f"ignore must be a list of columns; got the text {ignore!r}.")
-    return _read(data, label, ignore, int(chunk_bytes))
+    return _chunks(data, label, ignore, int(chunk_bytes))
 
 
-def _read(data: Any, label: str | None, ignore: Sequence[str], chunk_bytes: int) -> Iterator[tuple[Any, Any]]:
+def _chunks(data: Any, label: str | None, ignore: Sequence[str], chunk_bytes: int) -> Iterator[tuple[Any, Any]]:
+    """What `read_chunks` yields, by what ``data`` are; an iterator is asked for its first item."""
     if isinstance(data, Iterator):
         first = next(data, None)
         if isinstance(first, str | os.PathLike):
@@ -81,7 +83,7 @@ def _read(data: Any, label: str | None, ignore: Sequence[str], chunk_bytes: int)
         isinstance(data, list | tuple) and data and all(isinstance(one, str | os.PathLike) for one in data)
     ):
         for source in Files.matching(data, label, ignore):
-            for chunk in source.chunks(_step(source.n_features, chunk_bytes)):
+            for chunk in source.chunks(_n_samples(source.n_features, chunk_bytes)):
                 yield chunk.X, chunk.labels
     elif _is_arrow(data):
         yield from _arrow(data, label, ignore, chunk_bytes)
@@ -89,15 +91,18 @@ def _read(data: Any, label: str | None, ignore: Sequence[str], chunk_bytes: int)
         for batch in data:
             yield from _arrow(batch, label, ignore, chunk_bytes)
     elif has_columns and (label is not None or ignore):
-        yield from _cut([_without_label(data, label, ignore)], chunk_bytes)
+        yield from _cut_pairs([_without_label(data, label, ignore)], chunk_bytes)
     elif label is not None or ignore:
-        raise ValueError("label and ignore name columns, which these data do not have.")
+        raise ValueError(
+            f"label and ignore name columns, which a {type(data).__name__} does not have; leave them out, or give a "
+            "file, a data frame or a table of Arrow."
+        )
     elif hasattr(data, "shape"):
-        yield from _cut([(data, None)], chunk_bytes)
+        yield from _cut_pairs([(data, None)], chunk_bytes)
     elif isinstance(data, tuple) and len(data) == 2 and not isinstance(data[0], tuple):
-        yield from _cut([data], chunk_bytes)
+        yield from _cut_pairs([data], chunk_bytes)
     elif isinstance(data, Iterable):
-        yield from _cut(data, chunk_bytes)
+        yield from _cut_pairs(data, chunk_bytes)
     else:
         raise ValueError(f"Files, matrices, tables or pairs (X, y) are needed; got {type(data).__name__}.")
 
@@ -139,6 +144,7 @@ class Files:
 
     @classmethod
     def matching(cls, patterns: Any, label: str | None, ignore: Sequence[str]) -> Files:
+        """The files that paths and patterns name."""
         paths = matching(patterns)
         first = open_source(paths[0], label=label, ignore=ignore)
         found = cls(paths, label, ignore, first.feature_names, first.n_features)
@@ -155,36 +161,36 @@ class Files:
             )
 
 
-def _step(n_features: int | None, chunk_bytes: int) -> int:
-    """Rows in a piece."""
+def _n_samples(n_features: int | None, chunk_bytes: int) -> int:
+    """The samples of a chunk."""
     return max(1, chunk_bytes // (8 * max(1, n_features or 1)))
 
 
-def _cut(pairs: Iterable[Any], chunk_bytes: int) -> Iterator[tuple[Any, Any]]:
+def _cut_pairs(pairs: Iterable[Any], chunk_bytes: int) -> Iterator[tuple[Any, Any]]:
+    """Pairs of samples and labels, those that are too large in chunks."""
     for pair in pairs:
         if not (isinstance(pair, tuple) and len(pair) == 2):
-            raise ValueError(f"Chunks are pairs of rows and labels (X, y); got {type(pair).__name__}.")
+            raise ValueError(f"Chunks are pairs of samples and labels (X, y); got {type(pair).__name__}.")
         X, y = pair
         X = X.tocsr() if sparse.issparse(X) else X
         if not hasattr(X, "shape"):
             X = np.asarray(X)
         if len(X.shape) != 2:
             raise ValueError(f"X must be a matrix with one row a sample; its shape is {X.shape}.")
-        n_rows = X.shape[0]
-        if y is not None and len(y) != n_rows:
-            raise ValueError(f"X has {n_rows} rows, but there are {len(y)} labels.")
-        step = _step(X.shape[1], chunk_bytes)
-        if n_rows <= step:
+        n_samples, step = X.shape[0], _n_samples(X.shape[1], chunk_bytes)
+        if y is not None and len(y) != n_samples:
+            raise ValueError(f"X has {n_samples} rows, but there are {len(y)} labels.")
+        if n_samples <= step:
             yield X, y
             continue
-        for begin in range(0, n_rows, step):
+        for begin in range(0, n_samples, step):
             some = slice(begin, begin + step)
             part = X.iloc[some] if hasattr(X, "iloc") else X[some]
             yield part, None if y is None else y.iloc[some] if hasattr(y, "iloc") else y[some]
 
 
 def _arrow(data: Any, label: str | None, ignore: Sequence[str], chunk_bytes: int) -> Iterator[tuple[Any, Any]]:
-    """The rows of a table, record batch, dataset or reader."""
+    """The samples and labels of a table, record batch, dataset or reader in chunks."""
     where = Path("The Arrow data")
     schema = data.schema_arrow if hasattr(data, "schema_arrow") else _first(data, "schema", "dataset_schema")
     for name in [*([] if label is None else [label]), *ignore]:
@@ -194,7 +200,7 @@ def _arrow(data: Any, label: str | None, ignore: Sequence[str], chunk_bytes: int
     if not fields:
         raise DataError(f"{where} have no feature column.")
     dtype = np.dtype(float_type({number_type(where, field) for field in fields}))
-    step, row = _step(len(fields), chunk_bytes), 0
+    step, row = _n_samples(len(fields), chunk_bytes), 0
     for batch in _batches(data, step):
         for begin in range(0, batch.num_rows, step):
             part = batch.slice(begin, step)
@@ -205,6 +211,7 @@ def _arrow(data: Any, label: str | None, ignore: Sequence[str], chunk_bytes: int
 
 
 def _batches(data: Any, n_rows: int) -> Any:
+    """Record batches of anything of Arrow, of so many rows where it can cut them."""
     if hasattr(data, "scanner"):
         return data.to_batches(batch_size=n_rows)
     if hasattr(data, "iter_batches"):

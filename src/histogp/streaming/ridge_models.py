@@ -390,7 +390,7 @@ class RidgeRule(Rule):
         if scales is not None:
             coefficients = scales[:, None] * coefficients
         if moves_scores:
-            scores = left_out.targets - ridge.left_out(alpha, left_out)
+            scores = left_out.targets - ridge.leave_out(alpha, left_out)
             intercepts = intercepts + _find_offsets(self.equal_rank, learned.parts, scores)
         return learned.weights(coefficients, intercepts, alpha=alpha, block_weights=block_weights)
 
@@ -431,12 +431,12 @@ class RidgeRule(Rule):
         if not isinstance(self.alpha, str):
             return float(self.alpha)
         errors: dict[str, Callable[[float], float]] = {
-            "gcv": ridge.generalised_error,
+            "gcv": ridge.generalized_error,
             "evidence": ridge.negative_evidence,
-            "loo": lambda alpha: left_out.mean_square(ridge.left_out(alpha, left_out)),
-            "loo-log": lambda alpha: _log_loss(left_out, ridge.left_out(alpha, left_out)),
+            "loo": lambda alpha: left_out.mean_square(ridge.leave_out(alpha, left_out)),
+            "loo-log": lambda alpha: _log_loss(left_out, ridge.leave_out(alpha, left_out)),
         }
-        return ridge.best(errors[self.alpha])
+        return ridge.find_penalty(errors[self.alpha])
 
 
 def _log_loss(left_out: LeftOut, errors: Array) -> float:

@@ -11,9 +11,10 @@ from histogp._core.least_squares.statistics import Quadratic
 from histogp._core.solvers.factors import factor_of
 from histogp._core.threads import suited_blas
 
-# Logarithms of the scales stay within this distance of where they start.
-WIDEST = 12.0
-MOST_STEPS = 30
+# Squared scales stay within a factor of exp(12) = 160,000 of where they start.
+MOST_LOG_CHANGE = 12.0
+# Each takes a factorization and an inverse of all features.
+MOST_EVALUATIONS = 30
 
 
 def likely_scales(problem: Quadratic, blocks: Array, *, intercept: bool) -> Array:
@@ -28,7 +29,7 @@ def likely_scales(problem: Quadratic, blocks: Array, *, intercept: bool) -> Arra
     # What is left of features that do not vary is rounding.
     squares = diagonal + problem.weight * problem.means**2
     varies = diagonal > 4 * problem.weight * np.finfo(float).eps * squares
-    # To start with, all blocks explain as much as there is noise for a hundredth of the rows.
+    # To start with, all blocks explain as much as there is noise for a hundredth of the samples.
     typical = np.bincount(blocks, np.where(varies, diagonal, 0.0), minlength=len(counts))
     present = typical > 0
     start = np.where(present, np.log(100 / np.where(present, typical, 1.0)), 0.0)
@@ -39,6 +40,7 @@ def likely_scales(problem: Quadratic, blocks: Array, *, intercept: bool) -> Arra
     size = (problem.weight - intercept) * n_targets
 
     def negative_evidence(theta: Array) -> tuple[float, Array]:
+        """Its value and gradient at logarithms (B,) of the squared scales."""
         roots = np.exp(theta / 2)[blocks]
         with suited_blas(float(len(blocks)) ** 3):
             roots = np.where(varies, roots, 0.0)
@@ -50,16 +52,16 @@ def likely_scales(problem: Quadratic, blocks: Array, *, intercept: bool) -> Arra
         remaining = max(total - float(np.sum(side * weights)), np.finfo(float).eps * total)
         value = size * np.log(remaining / max(size, 1.0)) / 2
         value += n_targets * float(np.log(factor.diagonal()).sum())
-        explained = np.bincount(blocks, np.sum(weights**2, axis=1), minlength=len(counts))
-        supply = np.bincount(blocks, determined, minlength=len(counts))
-        return value, (n_targets * supply - size / remaining * explained) / 2
+        data_fit_gradient = np.bincount(blocks, np.sum(weights**2, axis=1), minlength=len(counts))
+        complexity_gradient = np.bincount(blocks, determined, minlength=len(counts))
+        return value, (n_targets * complexity_gradient - size / remaining * data_fit_gradient) / 2
 
     found = optimize.minimize(
         negative_evidence,
         start,
         jac=True,
         method="L-BFGS-B",
-        bounds=[(value - WIDEST, value + WIDEST) for value in start],
-        options={"maxfun": MOST_STEPS, "gtol": 1e-4 * max(size, 1.0)},
+        bounds=[(value - MOST_LOG_CHANGE, value + MOST_LOG_CHANGE) for value in start],
+        options={"maxfun": MOST_EVALUATIONS, "gtol": 1e-4 * max(size, 1.0)},
     )
     return np.where(present, np.exp(found.x / 2), 0.0)

@@ -9,8 +9,59 @@ import numpy as np
 from histogp._core.data import Array
 from histogp._core.least_squares.statistics import Quadratic
 
-# How far beyond the largest eigenvalue the curvature is taken to be, against rounding.
-MARGIN = 1 + 1e-9
+
+def group_lasso(
+    problem: Quadratic, groups: Array, alpha: float, max_iter: int, tol: float
+) -> tuple[Array, Array, Array]:
+    """Weights (m, k), iterations (k,), and whether the gap is at most ``tol |y|^2 / n``, (k,).
+
+    groups : (m,), the number of the group of each column
+
+    By accelerated proximal gradients, whose momentum starts again when it points uphill (O'Donoghue and Candes, 2015).
+    """
+    order = np.argsort(groups, kind="stable")
+    _, begins, sizes = np.unique(groups[order], return_index=True, return_counts=True)
+    # Rounding makes H indefinite where means are large, and steps would run away.
+    R, q = problem.square_root()
+    R = R[:, order]
+    hessian, cross = R.T @ R, R.T @ q
+    squares = np.maximum(problem.squares, np.sum(q**2, axis=0))
+    lasso = GroupLasso(cross, squares, begins, alpha * np.sqrt(sizes) * problem.weight)
+    n_features, n_targets = cross.shape
+    # A little above the largest eigenvalue of H, against rounding.
+    curvature = (1 + 1e-9) * max(float(np.sum(R**2, axis=1).max(initial=0.0)), np.finfo(float).tiny)
+
+    found = np.zeros((n_features, n_targets))
+    n_iter, converged = np.zeros(n_targets, np.int64), np.zeros(n_targets, bool)
+    active = np.flatnonzero(lasso.gaps(found, cross, np.arange(n_targets)) > tol * squares)
+    converged[np.setdiff1d(np.arange(n_targets), active)] = True
+    # Weights and H times them, where they are and ahead in the direction of the momentum.
+    weights, products = found[:, active], np.zeros((n_features, len(active)))
+    ahead, ahead_products, momentum = weights, products, np.ones(len(active))
+    for step in range(1, max_iter + 1):
+        if len(active) == 0:
+            break
+        before, before_products = weights, products
+        weights = lasso.shrunk(ahead + (cross[:, active] - ahead_products) / curvature, curvature)
+        products = hessian @ weights
+        found[:, active], n_iter[active] = weights, step
+        done = lasso.gaps(weights, cross[:, active] - products, active) <= tol * squares[active]
+        converged[active] = done
+        uphill = np.sum((ahead - weights) * (weights - before), axis=0) > 0
+        momentum = np.where(uphill, 1.0, momentum)
+        following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+        factor = np.where(uphill, 0.0, (momentum - 1) / following)
+        ahead = weights + factor * (weights - before)
+        ahead_products = products + factor * (products - before_products)
+        momentum = following
+        if done.any():
+            left = ~done
+            active, momentum = active[left], momentum[left]
+            weights, products = weights[:, left], products[:, left]
+            ahead, ahead_products = ahead[:, left], ahead_products[:, left]
+    out = np.empty_like(found)
+    out[order] = found
+    return out, n_iter, converged
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +78,7 @@ class GroupLasso:
     limits: Array
 
     def norms(self, weights: Array) -> Array:
-        """Of each group, (G, k)."""
+        """The norm of the weights (m, k) of each group, (G, k)."""
         return np.sqrt(np.add.reduceat(weights**2, self.begins, axis=0))
 
     def shrunk(self, weights: Array, curvature: float) -> Array:
@@ -56,56 +107,3 @@ class GroupLasso:
         # The best multiple of the residual that is feasible.
         scale = np.minimum(np.divide(along, left, where=left > 0, out=np.ones_like(left)), room)
         return primal - (scale * along - scale**2 * left / 2)
-
-
-def group_lasso(
-    problem: Quadratic, groups: Array, alpha: float, max_iter: int, tol: float
-) -> tuple[Array, Array, Array]:
-    """Weights (m, k), iterations (k,), and whether the gap is at most ``tol |y|^2 / n``, (k,).
-
-    groups : (m,), the number of the group of each column
-
-    By accelerated proximal gradients, whose momentum starts again when it points uphill (O'Donoghue and Candes, 2015).
-    """
-    order = np.argsort(groups, kind="stable")
-    _, begins, sizes = np.unique(groups[order], return_index=True, return_counts=True)
-    # Rounding makes H indefinite where means are large, and steps would run away.
-    R, q = problem.square_root()
-    R = R[:, order]
-    hessian, cross = R.T @ R, R.T @ q
-    squares = np.maximum(problem.squares, np.sum(q**2, axis=0))
-    lasso = GroupLasso(cross, squares, begins, alpha * np.sqrt(sizes) * problem.weight)
-    n_features, n_targets = cross.shape
-    curvature = MARGIN * max(float(np.sum(R**2, axis=1).max(initial=0.0)), np.finfo(float).tiny)
-
-    found = np.zeros((n_features, n_targets))
-    n_iter, converged = np.zeros(n_targets, np.int64), np.zeros(n_targets, bool)
-    active = np.flatnonzero(lasso.gaps(found, cross, np.arange(n_targets)) > tol * squares)
-    converged[np.setdiff1d(np.arange(n_targets), active)] = True
-    # Weights and H times them; the same ahead in the direction of the momentum.
-    weights, products = found[:, active], np.zeros((n_features, len(active)))
-    ahead, ahead_products, momentum = weights, products, np.ones(len(active))
-    for step in range(1, max_iter + 1):
-        if len(active) == 0:
-            break
-        before, before_products = weights, products
-        weights = lasso.shrunk(ahead + (cross[:, active] - ahead_products) / curvature, curvature)
-        products = hessian @ weights
-        found[:, active], n_iter[active] = weights, step
-        done = lasso.gaps(weights, cross[:, active] - products, active) <= tol * squares[active]
-        converged[active] = done
-        uphill = np.sum((ahead - weights) * (weights - before), axis=0) > 0
-        momentum = np.where(uphill, 1.0, momentum)
-        following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
-        factor = np.where(uphill, 0.0, (momentum - 1) / following)
-        ahead = weights + factor * (weights - before)
-        ahead_products = products + factor * (products - before_products)
-        momentum = following
-        if done.any():
-            left = ~done
-            active, momentum = active[left], momentum[left]
-            weights, products = weights[:, left], products[:, left]
-            ahead, ahead_products = ahead[:, left], ahead_products[:, left]
-    out = np.empty_like(found)
-    out[order] = found
-    return out, n_iter, converged

@@ -1,4 +1,8 @@
-"""Ridge regression from statistics, for every penalty from one eigendecomposition."""
+"""Ridge regression from statistics, with penalties that are given or found.
+
+`Ridge` has every penalty from one eigendecomposition, `FactoredRidge` one penalty from one factor; their methods have
+the same names.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,10 @@ from histogp._core.data import Array, dense
 from histogp._core.least_squares.statistics import Quadratic, StreamingStatistics
 from histogp._core.threads import suited_blas
 
-# Penalties to choose from, in parts of the largest eigenvalue.
-PENALTIES = np.logspace(-10, 1, 45)
-
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """Orthogonal directions of the centred features.
+    """Orthogonal directions of the centered features.
 
     means : (m,); vectors : (m, r); variances : (r,), descending, sums of squares along them
     rounding : what is not known of a variance
@@ -33,20 +34,21 @@ class Components:
 
     @classmethod
     def of(cls, problem: Quadratic, n_components: int | None = None) -> Components:
-        """All, or the leading ones: algorithm 2 of chi2-linear-approximation."""
+        """All components, or the leading ones: algorithm 2 of chi2-linear-approximation."""
         m = len(problem.means)
         subset = None if n_components is None else [m - n_components, m - 1]
         return cls._descending(problem, *linalg.eigh(problem.hessian, subset_by_index=subset))
 
     @classmethod
     def _descending(cls, problem: Quadratic, variances: Array, vectors: Array) -> Components:
+        """Components of eigenvalues (r,) and eigenvectors (m, r), which LAPACK has in ascending order."""
         rounding = len(problem.means) * problem.rounding
         # In the order of rows, as a copy or a file has them: BLAS rounds products in another order differently.
         vectors = np.ascontiguousarray(vectors[:, ::-1])
         return cls(problem.means, vectors, np.maximum(variances[::-1], 0.0), rounding)
 
-    def of_others(self, problem: Quadratic) -> Components:
-        """Directions in the same span, in which other statistics are diagonal."""
+    def rotated(self, problem: Quadratic) -> Components:
+        """Directions with the span of these, in which another problem is diagonal."""
         variances, rotation = linalg.eigh(self.vectors.T @ problem.hessian @ self.vectors)
         return self._descending(problem, variances, self.vectors @ rotation)
 
@@ -55,14 +57,19 @@ class Components:
         return Z @ self.vectors - self.means @ self.vectors
 
 
+# Penalties to choose from, in parts of the largest variance; each costs a few products with the left-out samples.
+RELATIVE_PENALTIES = np.logspace(-10, 1, 45)
+
+
 @dataclass(frozen=True, eq=False)
 class Ridge:
     """Least squares with a penalty ``alpha |w|^2``, in coordinates in which it is diagonal.
 
-    components : directions, whose variances are those of the labelled rows
-    cross : (r, k), products of coordinates and centred targets
-    target_means, target_squares : (k,); the second centred
-    weight : the sum of all weights, which count like repeated rows
+    components : directions, whose variances are those of the labeled samples
+    cross : (r, k), products of coordinates and centered targets
+    target_means, target_squares : (k,); the second centered
+    weight : the sum of all weights, which count like repeated samples
+    intercept : whether features and targets are centered
     """
 
     components: Components
@@ -77,17 +84,17 @@ class Ridge:
         cls,
         statistics: StreamingStatistics,
         n_components: int | None = None,
-        unlabelled: StreamingStatistics | None = None,
+        unlabeled: StreamingStatistics | None = None,
         *,
         intercept: bool = True,
     ) -> Ridge:
-        """With all components, or the leading ones of the labelled and unlabelled rows together."""
+        """With all components, or the leading ones of the labeled and unlabeled samples together."""
         problem = Quadratic.of(statistics, intercept=intercept)
-        if unlabelled is None or n_components is None:
+        if unlabeled is None or n_components is None:
             components = Components.of(problem, n_components)
         else:
-            together = statistics.without_targets() + unlabelled.without_targets()
-            components = Components.of(Quadratic.of(together, intercept=intercept), n_components).of_others(problem)
+            together = statistics.without_targets() + unlabeled.without_targets()
+            components = Components.of(Quadratic.of(together, intercept=intercept), n_components).rotated(problem)
         cross = components.vectors.T @ problem.cross
         return cls(components, cross, problem.target_means, problem.squares, problem.weight, intercept)
 
@@ -95,13 +102,13 @@ class Ridge:
         """The coordinates of features, (n, r)."""
         return self.components.transform(Z)
 
-    def best(self, error: Callable[[float], float]) -> float:
+    def find_penalty(self, error: Callable[[float], float]) -> float:
         """The candidate with the smallest error."""
         return float(min(self.penalties(), key=error))
 
     def penalties(self) -> Array:
-        """Candidates, (A,)."""
-        return PENALTIES * max(float(self.components.variances.max(initial=0.0)), np.finfo(float).tiny)
+        """The candidates of `find_penalty`, (45,)."""
+        return RELATIVE_PENALTIES * max(float(self.components.variances.max(initial=0.0)), np.finfo(float).tiny)
 
     def coefficients(self, alpha: float) -> tuple[Array, Array]:
         """Weights (m, k) for features that were not projected, and intercepts (k,)."""
@@ -118,7 +125,7 @@ class Ridge:
         variances = self.components.variances
         return np.divide(1.0, variances + alpha, where=self._alive, out=np.zeros_like(variances))
 
-    def _left(self, alpha: float) -> tuple[Array, Array]:
+    def _shares_left(self, alpha: float) -> tuple[Array, Array]:
         """``1 / variance`` and ``alpha / (variance + alpha)``: the part that the penalty leaves, (r,) both.
 
         Errors are sums of positive terms in these, where differences would be of nearly equal numbers.
@@ -132,9 +139,9 @@ class Ridge:
         left = self.target_squares - np.sum(self.cross**2 * inverse[:, None], axis=0)
         return np.where(left > len(inverse) * np.finfo(float).eps * self.target_squares, left, 0.0)
 
-    def generalised_error(self, alpha: float) -> float:
-        """Generalised cross-validation: the mean squared error by the squared part of the degrees of freedom left."""
-        inverse, left = self._left(alpha)
+    def generalized_error(self, alpha: float) -> float:
+        """Generalized cross-validation: the mean squared error by the squared part of the degrees of freedom left."""
+        inverse, left = self._shares_left(alpha)
         squares = self._unexplained(inverse) + np.sum(self.cross**2 * (inverse * left**2)[:, None], axis=0)
         free = max(self.weight - self.intercept - np.count_nonzero(self._alive), 0.0)
         degrees = max(free + float(left.sum()), 1e-100)
@@ -146,50 +153,52 @@ class Ridge:
         The noise is ``alpha`` times the prior variance of the weights.
         """
         variances = self.components.variances
-        inverse, left = self._left(alpha)
+        inverse, left = self._shares_left(alpha)
         remaining = float(np.sum(self._unexplained(inverse)) + np.sum(self.cross**2 * (inverse * left)[:, None]))
         n_targets = len(self.target_squares)
         determinant = n_targets * float(np.log1p(variances / alpha).sum())
         size = (self.weight - self.intercept) * n_targets
         return (size * np.log(max(remaining, np.finfo(float).tiny) / max(size, 1.0)) + determinant) / 2
 
-    def left_out(self, alpha: float, rows: LeftOut) -> Array:
-        """The errors for some training rows, each predicted by all the others, (s, k)."""
-        inverse, left = self._left(alpha)
-        coordinates, units = rows.coordinates, rows.units
+    def leave_out(self, alpha: float, samples: LeftOut) -> Array:
+        """The errors for some training samples, each predicted by all the others, (s, k)."""
+        inverse, left = self._shares_left(alpha)
+        coordinates, units = samples.coordinates, samples.units
         # What is left without a penalty, and what the penalty adds to it.
-        residuals = rows.targets - self.target_means - coordinates @ (self.cross * inverse[:, None])
+        residuals = samples.targets - self.target_means - coordinates @ (self.cross * inverse[:, None])
         residuals += coordinates @ (self.cross * (inverse * left)[:, None])
         free = 1 - units * (coordinates**2 @ inverse + self.intercept / self.weight)
         free = np.maximum(free, 0.0) + units * (coordinates**2 @ (inverse * left))
         return residuals / np.maximum(free, np.finfo(float).tiny)[:, None]
 
 
-# Penalties to search among, in parts of the sum of all variances, and how closely.
-RANGE = (1e-8, 10.0)
-PRECISION = 0.5  # of the logarithm
+# Where to search for a penalty, in parts of the sum of all variances, and how closely: this takes 6 to 18 factors.
+RELATIVE_PENALTY_RANGE = (1e-8, 10.0)
+LOG_PENALTY_TOLERANCE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class FactoredRidge:
-    """The same as `Ridge`, with more rows than features; a penalty takes a tenth of an eigendecomposition.
+    """Least squares with a penalty ``alpha |w|^2``, with a factor for each penalty, for more samples than features.
 
-    problem : least squares; intercept : whether its means were taken off
+    A factor takes a tenth of an eigendecomposition.
+
+    problem : least squares; intercept : whether features and targets are centered
     """
 
     problem: Quadratic
     intercept: bool
 
     def transform(self, Z: Array) -> Array:
-        """Features without their means, (n, m)."""
+        """The coordinates of features: these without their means, (n, m)."""
         return dense(Z) - self.problem.means
 
-    def best(self, error: Callable[[float], float]) -> float:
+    def find_penalty(self, error: Callable[[float], float]) -> float:
         """The penalty with the smallest error, if that has one minimum."""
         largest = float(np.trace(self.problem.hessian)) or 1.0
-        bounds = np.log(largest) + np.log(RANGE)
+        bounds = np.log(largest) + np.log(RELATIVE_PENALTY_RANGE)
         found = optimize.minimize_scalar(
-            lambda x: error(float(np.exp(x))), bounds=bounds, method="bounded", options={"xatol": PRECISION}
+            lambda x: error(float(np.exp(x))), bounds=bounds, method="bounded", options={"xatol": LOG_PENALTY_TOLERANCE}
         )
         return float(np.exp(found.x))
 
@@ -210,10 +219,11 @@ class FactoredRidge:
                 alpha = max(10 * alpha, len(matrix) * self.problem.rounding, np.finfo(float).tiny)
 
     def _weights(self, factor: Array) -> Array:
+        """Weights (m, k), by the factor for a penalty."""
         return cho_solve((factor, True), self.problem.cross, check_finite=False)
 
-    def generalised_error(self, alpha: float) -> float:
-        """See `Ridge`."""
+    def generalized_error(self, alpha: float) -> float:
+        """Generalized cross-validation: the mean squared error by the squared part of the degrees of freedom left."""
         factor = self._factor(alpha)
         weights = self._weights(factor)
         explained = 2 * weights * self.problem.cross - weights * (self.problem.hessian @ weights)
@@ -225,7 +235,7 @@ class FactoredRidge:
         return float(self.problem.weight * squares / degrees**2)
 
     def negative_evidence(self, alpha: float) -> float:
-        """See `Ridge`."""
+        """Minus the logarithm of the marginal likelihood, up to a constant, under the best noise for this penalty."""
         factor = self._factor(alpha)
         n_targets = len(self.problem.squares)
         remaining = float(np.sum(self.problem.squares) - np.sum(self._weights(factor) * self.problem.cross))
@@ -233,24 +243,24 @@ class FactoredRidge:
         size = (self.problem.weight - self.intercept) * n_targets
         return (size * np.log(max(remaining, np.finfo(float).tiny) / max(size, 1.0)) + determinant) / 2
 
-    def left_out(self, alpha: float, rows: LeftOut) -> Array:
-        """See `Ridge`."""
+    def leave_out(self, alpha: float, samples: LeftOut) -> Array:
+        """The errors for some training samples, each predicted by all the others, (s, k)."""
         factor = self._factor(alpha)
-        coordinates = rows.coordinates
-        residuals = rows.targets - self.problem.target_means - coordinates @ self._weights(factor)
+        coordinates = samples.coordinates
+        residuals = samples.targets - self.problem.target_means - coordinates @ self._weights(factor)
         with suited_blas(float(coordinates.size) * len(factor)):
             half = solve_triangular(factor, coordinates.T, lower=True, check_finite=False)
-        free = 1 - rows.units * (np.einsum("ij,ij->j", half, half) + self.intercept / self.problem.weight)
+        free = 1 - samples.units * (np.einsum("ij,ij->j", half, half) + self.intercept / self.problem.weight)
         return residuals / np.maximum(free, np.finfo(float).tiny)[:, None]
 
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """Some training rows.
+    """Some training samples, to be left out in turn.
 
-    coordinates : (s, r), of `Ridge.transform`; targets : (s, k)
-    weights, units : (s,), those of the rows, and how much of each is left out, which is less where a weight stands for
-        repeated rows
+    coordinates : (s, r), by `transform`; targets : (s, k)
+    weights, units : (s,), those of the samples, and how much of each is left out, which is less where a weight stands
+        for repeated samples
     """
 
     coordinates: Array
@@ -259,5 +269,5 @@ class LeftOut:
     units: Array
 
     def mean_square(self, errors: Array) -> float:
-        """Of errors (s, k), summed over targets."""
+        """The mean of squared errors (s, k), summed over targets."""
         return float(np.average(np.sum(errors**2, axis=1), weights=self.weights))
