@@ -249,7 +249,7 @@ def test_a_model_that_only_predicts(tmp_path):
         query(loaded, POOL, "batch-variance", 2)
 
 
-def test_means_of_a_large_pool_are_those_of_quantised_prediction(monkeypatch):
+def test_means_of_a_large_pool_are_those_of_quantized_prediction(monkeypatch):
     model = HistogramGPClassifier(KERNEL, noise=NOISE).fit(np.concatenate([X] * 5), np.concatenate([CODES] * 5))
     _, exact = query(model, POOL, "mean", 90, return_utilities=True)
     monkeypatch.setattr(pool, "MANY_CANDIDATES", 10)

@@ -3,7 +3,7 @@
 import pytest
 
 import histogp
-from cli.colours import NAMES, X, write_csv
+from cli.colors import NAMES, X, write_csv
 from histogp.cli.main import main
 
 
@@ -28,5 +28,5 @@ def run(tmp_path, monkeypatch, capsys):
 
 @pytest.fixture
 def model(run):
-    run("fit", "train.csv", "--label", "colour", "-o", "model.histogp", "--noise", "0.05")
+    run("fit", "train.csv", "--label", "color", "-o", "model.histogp", "--noise", "0.05")
     return histogp.load("model.histogp")

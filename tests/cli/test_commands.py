@@ -17,7 +17,7 @@ from sklearn.datasets import dump_svmlight_file
 
 import histogp
 import histogp.datasets
-from cli.colours import CODES, FEATURES, NAMES, X, assert_same_table, write_csv
+from cli.colors import CODES, FEATURES, NAMES, X, assert_same_table, write_csv
 from histogp.cli.main import main
 
 
@@ -52,7 +52,7 @@ def test_fit_reads_every_format_alike(run):
         ("sparse.npz", "--labels", "y.npy"),
         ("data.svm",),
         ("data.parquet", "--label", "y"),
-        ("data.csv", "--label", "colour"),
+        ("data.csv", "--label", "color"),
     ]
     alphas = []
     for command in commands:
@@ -65,7 +65,7 @@ def test_fit_reads_every_format_alike(run):
 
 def test_options_reach_the_model(run):
     options = "--kernel hik-exp --eta 2 --noise 0.3 --class-weight balanced --solver cg --tol 1e-3 --n-bins 50 --jobs 1"
-    run("fit", "train.csv", "--label", "colour", "-o", "m", *options.split())
+    run("fit", "train.csv", "--label", "color", "-o", "m", *options.split())
     model = histogp.load("m")
     assert model.kernel_.transform.eta == 2
     expected = {"noise": 0.3, "class_weight": "balanced", "solver": "cg", "tol": 1e-3, "n_bins": 50, "n_jobs": 1}
@@ -110,10 +110,10 @@ def test_two_classes_have_one_score(run):
 
 def test_regression_from_fit_to_report(run, tmp_path):
     write_csv("data.csv", X, X[:, 1] * 10)
-    run("fit", "data.csv", "--label", "colour", "--task", "regression", "-o", "m")
+    run("fit", "data.csv", "--label", "color", "--task", "regression", "-o", "m")
     values = [float(line) for line in run("predict", "m", "data.csv").splitlines()[1:]]
     assert np.corrcoef(values, X[:, 1])[0, 1] > 0.9
-    scores = json.loads(run("evaluate", "m", "data.csv", "--label", "colour", "--json", "--report", "r.html"))
+    scores = json.loads(run("evaluate", "m", "data.csv", "--label", "color", "--json", "--report", "r.html"))
     assert scores["R2"] > 0.8
     page = (tmp_path / "r.html").read_text()
     assert "furthest off" in page
@@ -122,22 +122,22 @@ def test_regression_from_fit_to_report(run, tmp_path):
 
 def test_a_predict_only_model(run, tmp_path):
     options = ("--prediction", "quantized", "--predict-only", "--noise", "0.05")
-    run("fit", "train.csv", "--label", "colour", "-o", "small.histogp", *options)
+    run("fit", "train.csv", "--label", "color", "-o", "small.histogp", *options)
     expected = reference(prediction="quantized").predict(X[:20]).tolist()
     rows = csv.DictReader(run("predict", "small.histogp", "test.csv").splitlines())
     assert [row["prediction"] for row in rows] == expected
     assert "it only predicts" in run("inspect", "small.histogp")
-    run("evaluate", "small.histogp", "test.csv", "--label", "colour", "--report", "r.html")
-    assert "without its training examples" in (tmp_path / "r.html").read_text()
+    run("evaluate", "small.histogp", "test.csv", "--label", "color", "--report", "r.html")
+    assert "without its training samples" in (tmp_path / "r.html").read_text()
     said = run("predict", "small.histogp", "test.csv", "--prediction", "exact", code=2)
     assert "without its training examples" in said
 
 
 def test_evaluate_scores_and_reports(run, model, tmp_path):
-    said = run("evaluate", "model.histogp", "test.csv", "--label", "colour")
+    said = run("evaluate", "model.histogp", "test.csv", "--label", "color")
     accuracy = np.mean(reference().predict(X[:20]) == NAMES[:20])
     assert f"accuracy                 {accuracy:.4f}" in said
-    run("evaluate", "model.histogp", "test.csv", "--label", "colour", "--report", "r.html", "--image-shape", "2x3")
+    run("evaluate", "model.histogp", "test.csv", "--label", "color", "--report", "r.html", "--image-shape", "2x3")
     page = (tmp_path / "r.html").read_text()
     for part in (
         "At a glance",
@@ -146,7 +146,7 @@ def test_evaluate_scores_and_reports(run, model, tmp_path):
         "probabilities are worth",
         "not seen before",
         "more data",
-        "Exact or quantised",
+        "Exact or quantized",
         "against N",
         "green, or so",
     ):
@@ -157,10 +157,10 @@ def test_evaluate_scores_and_reports(run, model, tmp_path):
 def test_numbers_among_texts_stay_texts(run):
     labels = np.array(["1", "2", "x"])[CODES]
     write_csv("mixed.csv", X, labels)
-    run("fit", "mixed.csv", "--label", "colour", "-o", "m")
+    run("fit", "mixed.csv", "--label", "color", "-o", "m")
     numeric = labels != "x"
     write_csv("numbers.csv", X[numeric], labels[numeric])
-    assert json.loads(run("evaluate", "m", "numbers.csv", "--label", "colour", "--json"))["accuracy"] > 0.5
+    assert json.loads(run("evaluate", "m", "numbers.csv", "--label", "color", "--json"))["accuracy"] > 0.5
 
 
 def test_inspect_tells_what_is_in_the_file(run, model):
@@ -175,20 +175,20 @@ def test_inspect_tells_what_is_in_the_file(run, model):
 
 
 def test_hyperparameters_are_found_and_their_path_is_shown(run):
-    options = ("--label", "colour", "--kernel", "hik-poly", "--optimize", "gradient")
+    options = ("--label", "color", "--kernel", "hik-poly", "--optimize", "gradient")
     said = run("fit", "train.csv", *options, "-o", "found.histogp")
     model = histogp.load("found.histogp")
     assert f"noise {model.noise_:.4g}, eta {model.kernel_.transform.eta:.4g}" in said
     text = run("inspect", "found.histogp")
-    assert "optimised by         gradient" in text
-    assert "optimisation path" in text
+    assert "optimized by         gradient" in text
+    assert "optimization path" in text
     assert text.splitlines()[-1].split()[-1] == f"{model.optimization_path_['transform__eta'][-1]:.6g}"
     facts = json.loads(run("inspect", "found.histogp", "--json"))
-    assert facts["optimisation path"]["noise"] == model.optimization_path_["noise"].tolist()
+    assert facts["optimization path"]["noise"] == model.optimization_path_["noise"].tolist()
     said = run("fit", "train.csv", *options, "--ard", "-o", "found.histogp")
     assert "features with a weight" in said
     assert "most relevant" in run("inspect", "found.histogp")
-    assert "needs --optimize" in run("fit", "train.csv", "--label", "colour", "--ard", "-o", "x", code=2)
+    assert "needs --optimize" in run("fit", "train.csv", "--label", "color", "--ard", "-o", "x", code=2)
 
 
 def test_an_interrupt_of_the_search_still_writes_the_best_model(run):
@@ -233,15 +233,15 @@ def test_demo_writes_one_page(run, tmp_path, monkeypatch):
         ("fit none.csv --label y -o m", "none.csv cannot be read"),
         ("fit train.csv --label nothing -o m", "no column 'nothing'"),
         ("fit train.csv -o m", "--label"),
-        ("fit train.csv --ignore colour -o m", "--label"),
-        ("fit train.csv --label colour --labels test.csv -o m", "exclude each other"),
-        ("fit train.csv --label colour --noise -1 -o m", "noise"),
-        ("fit train.csv --label colour --eta 2 -o m", "--eta is for --kernel hik-poly or hik-exp"),
-        ("fit train.csv --label colour --predict-only -o m", "--predict-only needs"),
-        ("fit train.csv --label colour --task regression -o m", "finite numbers are needed"),
-        ("fit train.csv --label f1 --ignore colour -o m", "--task regression"),
-        ("fit train.csv --label colour --task regression --class-weight balanced -o m", "for classification"),
-        ("fit train.csv --label colour -o missing/m", "There is no folder"),
+        ("fit train.csv --ignore color -o m", "--label"),
+        ("fit train.csv --label color --labels test.csv -o m", "exclude each other"),
+        ("fit train.csv --label color --noise -1 -o m", "noise"),
+        ("fit train.csv --label color --eta 2 -o m", "--eta is for --kernel hik-poly or hik-exp"),
+        ("fit train.csv --label color --predict-only -o m", "--predict-only needs"),
+        ("fit train.csv --label color --task regression -o m", "finite numbers are needed"),
+        ("fit train.csv --label f1 --ignore color -o m", "--task regression"),
+        ("fit train.csv --label color --task regression --class-weight balanced -o m", "needs --task classification"),
+        ("fit train.csv --label color -o missing/m", "There is no folder"),
         ("predict train.csv train.csv", "not an intact histogp model"),
         ("predict none.histogp train.csv", "There is no file 'none.histogp'"),
         ("predict model.histogp narrow.csv", "lacks 5 of the 6 columns"),
@@ -252,12 +252,12 @@ def test_demo_writes_one_page(run, tmp_path, monkeypatch):
         ("predict model.histogp test.csv -o out.xlsx", "no known ending"),
         ("predict model.histogp test.csv -o test.csv", "test.csv is an input"),
         ("predict model.histogp test.csv -o ./model.histogp", "input"),
-        ("fit train.csv --label colour -o train.csv", "train.csv is an input"),
+        ("fit train.csv --label color -o train.csv", "train.csv is an input"),
         ("evaluate model.histogp test.csv", "--label"),
-        ("evaluate model.histogp test.csv --label colour --image-shape 5x5 --report r.html", "5 x 5 pixels"),
-        ("evaluate model.histogp test.csv --label colour --report none/r.html", "There is no folder"),
+        ("evaluate model.histogp test.csv --label color --image-shape 5x5 --report r.html", "5 x 5 pixels"),
+        ("evaluate model.histogp test.csv --label color --report none/r.html", "There is no folder"),
         ("inspect train.csv", "not an intact histogp model"),
-        ("evaluate model.histogp test.csv --label colour --image-shape 28", "28x28"),
+        ("evaluate model.histogp test.csv --label color --image-shape 28", "28x28"),
         ("nonsense", "invalid choice"),
         ("", "required"),
     ],
@@ -295,8 +295,8 @@ def test_a_damaged_sparse_matrix_is_refused(run, model):
 
 
 def test_a_solver_that_did_not_converge_says_so_in_one_line(run, capsys):
-    run("fit", "train.csv", "--label", "colour", "--solver", "cg", "--tol", "1e-14", "--max-iter", "2", "-o", "m")
-    main(["fit", "train.csv", "--label", "colour", "--solver", "cg", "--tol", "1e-14", "--max-iter", "2", "-o", "m"])
+    run("fit", "train.csv", "--label", "color", "--solver", "cg", "--tol", "1e-14", "--max-iter", "2", "-o", "m")
+    main(["fit", "train.csv", "--label", "color", "--solver", "cg", "--tol", "1e-14", "--max-iter", "2", "-o", "m"])
     said = capsys.readouterr().err
     assert said.startswith("histogp: The solver stopped after 2 iterations")
     assert said.count("\n") == 1
@@ -305,8 +305,8 @@ def test_a_solver_that_did_not_converge_says_so_in_one_line(run, capsys):
 def test_one_row_of_a_regression_has_no_r2(run):
     write_csv("data.csv", X, X[:, 1])
     write_csv("row.csv", X[:1], X[:1, 1])
-    run("fit", "data.csv", "--label", "colour", "--task", "regression", "-o", "m")
-    assert json.loads(run("evaluate", "m", "row.csv", "--label", "colour", "--json"))["R2"] is None
+    run("fit", "data.csv", "--label", "color", "--task", "regression", "-o", "m")
+    assert json.loads(run("evaluate", "m", "row.csv", "--label", "color", "--json"))["R2"] is None
 
 
 def test_an_error_in_the_middle_leaves_no_output(run, model, tmp_path, monkeypatch):

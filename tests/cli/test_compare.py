@@ -7,20 +7,20 @@ import pytest
 from sklearn.metrics import top_k_accuracy_score
 
 import histogp
-from cli.colours import NAMES, X
+from cli.colors import NAMES, X
 from histogp.feature_maps import ExpChi2Sampler
 from histogp.reports import comparison
 
 
 def test_compare_prints_a_line_for_each_kernel_and_an_advice(run):
-    out = run("compare", "train.csv", "--label", "colour", "--kernels", "hik", "chi2", "exp-chi2").splitlines()
+    out = run("compare", "train.csv", "--label", "color", "--kernels", "hik", "chi2", "exp-chi2").splitlines()
     assert [line.split()[0] for line in out[:4]] == ["kernel", "hik", "chi2", "exp-chi2"]
     assert "predict" in out[-1]
-    assert "rows were learnt" in out[-1]
+    assert "rows were learned" in out[-1]
 
 
 def test_compare_for_programs_and_as_a_page(run, tmp_path):
-    arguments = ["compare", "train.csv", "--label", "colour", "--kernels", "hik", "hik-poly", "--json"]
+    arguments = ["compare", "train.csv", "--label", "color", "--kernels", "hik", "hik-poly", "--json"]
     found = json.loads(run(*arguments, "--report", "page.html"))
     assert [one["kernel"] for one in found] == ["hik", "hik-poly"]
     assert all(0 <= one["score"] <= 1 and one["loss"] > 0 and one["failure"] is None for one in found)
@@ -44,7 +44,7 @@ def test_a_kernel_that_fails_says_why_beside_the_others(run):
     np.save("y.npy", NAMES)
     lines = run("compare", "X.npy", "--labels", "y.npy", "--kernels", "hik", "hik-exp").splitlines()
     assert "scale the features" in lines[2]
-    assert lines[-1].endswith("Take hik: it predicts these rows best.")
+    assert lines[-1].endswith("Take hik: it predicts these samples best.")
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_kernel_that_fails_says_why_beside_the_others(run):
     ],
 )
 def test_bad_input_is_answered_by_one_sentence(arguments, sentence, run):
-    assert sentence in run("compare", "train.csv", "--label", "colour", *arguments, code=2)
+    assert sentence in run("compare", "train.csv", "--label", "color", *arguments, code=2)
 
 
 def test_real_labels_are_no_classes(run):
@@ -70,7 +70,7 @@ def test_advice():
     good, worse = (rng.random(1000) < 0.9).astype(float), (rng.random(1000) < 0.5).astype(float)
     one = comparison.Compared("hik", good.mean(), microseconds=1.0, hits=good)
     other = comparison.Compared("chi2", worse.mean(), microseconds=1.0, hits=worse)
-    assert comparison.advice([one, other]) == "Take hik: it predicts these rows best."
+    assert comparison.advice([one, other]) == "Take hik: it predicts these samples best."
     nearly = good.copy()
     nearly[np.flatnonzero(good)[0]] = 0
     close = comparison.Compared("exp-chi2", nearly.mean(), microseconds=0.5, hits=nearly)
@@ -88,15 +88,15 @@ def _without_names(path):
 
 def test_fit_with_exp_chi2_from_options_to_evaluation(run):
     options = ["--kernel", "exp-chi2", "--components", "60", "--terms", "2", "--beta", "2.5", "--seed", "3"]
-    run("fit", "train.csv", "--label", "colour", "-o", "m.histogp", *options)
+    run("fit", "train.csv", "--label", "color", "-o", "m.histogp", *options)
     model = _without_names("m.histogp")
     expected = {"n_components": 60, "n_terms": 2, "beta": 2.5, "random_state": 3}
     assert model.kernel_.get_params().items() >= expected.items()
-    out = run("evaluate", "m.histogp", "test.csv", "--label", "colour", "--top-k", "2", "--report", "page.html")
+    out = run("evaluate", "m.histogp", "test.csv", "--label", "color", "--top-k", "2", "--report", "page.html")
     expected = top_k_accuracy_score(NAMES[:20], model.decision_function(X[:20]), k=2, labels=model.classes_)
     assert f"top-2 accuracy           {expected:.4f}" in out
     assert "frequencies=array" not in run("inspect", "m.histogp")
-    run("fit", "train.csv", "--label", "colour", "-o", "p.histogp", *options, "--predict-only")
+    run("fit", "train.csv", "--label", "color", "-o", "p.histogp", *options, "--predict-only")
     np.testing.assert_allclose(
         _without_names("p.histogp").decision_function(X), model.decision_function(X), rtol=0, atol=1e-12
     )
@@ -104,7 +104,7 @@ def test_fit_with_exp_chi2_from_options_to_evaluation(run):
 
 def test_streams_with_exp_chi2_and_blocks(run):
     options = ["--kernel", "exp-chi2", "--components", "40", "--alpha", "0.1", "--stream", "-o", "m.histogp"]
-    run("fit", "train.csv", "--label", "colour", *options)
+    run("fit", "train.csv", "--label", "color", *options)
     model = histogp.load("m.histogp")
     assert isinstance(model.feature_map, ExpChi2Sampler)
     assert model.coef_.shape[1] == 40
@@ -112,7 +112,7 @@ def test_streams_with_exp_chi2_and_blocks(run):
         "fit",
         "train.csv",
         "--label",
-        "colour",
+        "color",
         *options,
         "--block",
         "0:2",
@@ -137,18 +137,18 @@ def test_streams_with_exp_chi2_and_blocks(run):
         (["--kernel", "chi2", "--components", "5"], "--components is for --kernel exp-chi2"),
         (["--kernel", "hik", "--terms", "5"], "--terms is for --kernel chi2 or exp-chi2"),
         (["--kernel", "exp-chi2", "--ard", "--optimize", "gradient"], "weights must be a finite number"),
-        (["--kernel", "chi2", "--block", "0:2"], "--block is for --stream"),
+        (["--kernel", "chi2", "--block", "0:2"], "--block needs --stream"),
         (["--kernel", "chi2", "--stream", "--block", "2"], "not two numbers"),
-        (["--kernel", "chi2", "--stream", "--block-weights", "evidence"], "--block-weights is for --block"),
+        (["--kernel", "chi2", "--stream", "--block-weights", "evidence"], "--block-weights needs --block"),
         (["--kernel", "exp-chi2", "--stream", "--components", "0"], "--components must be 1 or more"),
         (["--kernel", "hik", "--stream"], "--stream needs --kernel chi2 or exp-chi2"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_by_a_sentence(arguments, sentence, run):
-    assert sentence in run("fit", "train.csv", "--label", "colour", "-o", "m.histogp", *arguments, code=2)
+    assert sentence in run("fit", "train.csv", "--label", "color", "-o", "m.histogp", *arguments, code=2)
 
 
 @pytest.mark.parametrize("k", [0, 100])
 def test_top_k_of_more_classes_than_there_are(k, run, model):
-    sentence = run("evaluate", "model.histogp", "test.csv", "--label", "colour", "--top-k", k, code=2)
+    sentence = run("evaluate", "model.histogp", "test.csv", "--label", "color", "--top-k", k, code=2)
     assert "--top-k must be from 1 to" in sentence

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import histogp
-from cli.colours import CODES, FEATURES, NAMES, X, write_csv
+from cli.colors import CODES, FEATURES, NAMES, X, write_csv
 from histogp.active import STRATEGIES, query
 from histogp.gp.one_class import HistogramGPOneClass
 
@@ -25,9 +25,9 @@ def scores(path):
 def test_update_learns_what_fit_would_have_learned(run):
     write_csv("first.csv", X[:50], NAMES[:50])
     write_csv("more.csv", X[50:], NAMES[50:])
-    run("fit", "train.csv", "--label", "colour", "-o", "all", "--tol", "1e-8")
-    run("fit", "first.csv", "--label", "colour", "-o", "m", "--tol", "1e-8")
-    assert "30 rows more, 80 in all" in run("update", "m", "more.csv", "--label", "colour")
+    run("fit", "train.csv", "--label", "color", "-o", "all", "--tol", "1e-8")
+    run("fit", "first.csv", "--label", "color", "-o", "m", "--tol", "1e-8")
+    assert "30 rows more, 80 in all" in run("update", "m", "more.csv", "--label", "color")
     np.testing.assert_allclose(scores("m"), scores("all"), atol=1e-8)
     assert list(histogp.load("m").feature_names_in_) == FEATURES
     np.testing.assert_array_equal(histogp.load("m").ids_, np.arange(80))
@@ -35,7 +35,7 @@ def test_update_learns_what_fit_would_have_learned(run):
 
 def test_update_writes_elsewhere_and_takes_new_classes(run, model):
     write_csv("more.csv", X[:4], ["pink", "pink", "red", "violet"])
-    said = run("update", "model.histogp", "more.csv", "--label", "colour", "-o", "newer")
+    said = run("update", "model.histogp", "more.csv", "--label", "color", "-o", "newer")
     assert "new: pink, violet" in said
     assert len(histogp.load("newer").classes_) == len(model.classes_) + 2
     assert histogp.load("model.histogp").n_examples_ == 80
@@ -43,7 +43,7 @@ def test_update_writes_elsewhere_and_takes_new_classes(run, model):
 
 def test_labels_are_numbers_where_those_of_the_model_are(run):
     write_csv("numbers.csv", X, CODES)
-    run("fit", "numbers.csv", "--label", "colour", "-o", "m")
+    run("fit", "numbers.csv", "--label", "color", "-o", "m")
     np.save("X.npy", X[:3])
     np.save("y.npy", np.array([0.0, 1.0, 7.0]))
     run("update", "m", "X.npy", "--labels", "y.npy")
@@ -51,27 +51,27 @@ def test_labels_are_numbers_where_those_of_the_model_are(run):
     assert 7 in histogp.load("m").classes_
     write_csv("bad.csv", X[:2], ["1", "green"])
     assert "is none of the model's classes, which are numbers" in run(
-        "update", "m", "bad.csv", "--label", "colour", code=2
+        "update", "m", "bad.csv", "--label", "color", code=2
     )
 
 
 def test_regression_and_one_class_models_are_updated(run):
     write_csv("targets.csv", X, X[:, 1] * 10)
-    run("fit", "targets.csv", "--label", "colour", "--task", "regression", "-o", "m")
-    assert "80 rows more" in run("update", "m", "targets.csv", "--label", "colour")
-    run("fit", "train.csv", "--ignore", "colour", "--one-class", "-o", "usual")
-    run("update", "usual", "test.csv", "--ignore", "colour")
+    run("fit", "targets.csv", "--label", "color", "--task", "regression", "-o", "m")
+    assert "80 rows more" in run("update", "m", "targets.csv", "--label", "color")
+    run("fit", "train.csv", "--ignore", "color", "--one-class", "-o", "usual")
+    run("update", "usual", "test.csv", "--ignore", "color")
     expected = HistogramGPOneClass(contamination="auto", random_state=0).fit(np.concatenate([X, X[:20]]))
     np.testing.assert_allclose(histogp.load("usual").offset_, expected.offset_)
 
 
 BAD_UPDATES = {
     "no labels": (["test.csv"], "test.csv has no labels of its own"),
-    "a wrong column": (["test.csv", "--label", "color"], "color"),
-    "columns missing": (["narrow.csv", "--label", "colour"], "narrow.csv"),
-    "a missing file": (["nothing.csv", "--label", "colour"], "nothing.csv"),
-    "negative values": (["negative.csv", "--label", "colour"], "Negative values"),
-    "onto the data": (["test.csv", "--label", "colour", "-o", "test.csv"], "is an input of this command"),
+    "a wrong column": (["test.csv", "--label", "hue"], "hue"),
+    "columns missing": (["narrow.csv", "--label", "color"], "narrow.csv"),
+    "a missing file": (["nothing.csv", "--label", "color"], "nothing.csv"),
+    "negative values": (["negative.csv", "--label", "color"], "Negative values"),
+    "onto the data": (["test.csv", "--label", "color", "-o", "test.csv"], "is an input of this command"),
 }
 
 
@@ -79,7 +79,7 @@ BAD_UPDATES = {
 def test_a_bad_update_leaves_the_model_alone(what, run, model):
     write_csv("negative.csv", -X, NAMES)
     with open("narrow.csv", "w") as file:
-        file.write("f0,colour\n1,red\n")
+        file.write("f0,color\n1,red\n")
     arguments, message = BAD_UPDATES[what]
     with open("model.histogp", "rb") as file:
         before = file.read()
@@ -91,8 +91,8 @@ def test_a_bad_update_leaves_the_model_alone(what, run, model):
 
 
 def test_a_model_that_only_predicts_is_not_updated(run):
-    run("fit", "train.csv", "--label", "colour", "-o", "m", "--prediction", "quantized", "--predict-only")
-    assert "learns no more" in run("update", "m", "test.csv", "--label", "colour", code=2)
+    run("fit", "train.csv", "--label", "color", "-o", "m", "--prediction", "quantized", "--predict-only")
+    assert "learns no more" in run("update", "m", "test.csv", "--label", "color", code=2)
 
 
 def test_an_update_that_another_has_overtaken_is_not_written(run, model, monkeypatch):
@@ -103,12 +103,12 @@ def test_an_update_that_another_has_overtaken_is_not_written(run, model, monkeyp
         return save(self, *arguments, **options)
 
     monkeypatch.setattr(histogp.HistogramGPClassifier, "partial_fit", meanwhile)
-    assert "has changed" in run("update", "model.histogp", "test.csv", "--label", "colour", code=2)
+    assert "has changed" in run("update", "model.histogp", "test.csv", "--label", "color", code=2)
 
 
 def test_a_killed_update_leaves_the_old_model_or_the_new_one(run, model):
     """The benchmark kills many more."""
-    command = [sys.executable, "-m", "histogp.cli.main", "update", "model.histogp", "test.csv", "--label", "colour"]
+    command = [sys.executable, "-m", "histogp.cli.main", "update", "model.histogp", "test.csv", "--label", "color"]
     start = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
     duration = time.perf_counter() - start
@@ -139,8 +139,8 @@ def test_query_prints_what_the_library_says(strategy, run, model):
 def test_query_refuses_what_makes_no_sense(run, model):
     assert "batch_size" in run("query", "model.histogp", "test.csv", "-n", "0", code=2)
     assert "invalid choice" in run("query", "model.histogp", "test.csv", "--strategy", "best", code=2)
-    run("fit", "train.csv", "--ignore", "colour", "--one-class", "-o", "usual")
-    assert "needs a classifier" in run("query", "usual", "test.csv", "--ignore", "colour", code=2)
-    said = run("query", "usual", "test.csv", "--ignore", "colour", "--strategy", "variance", "-n", "2")
+    run("fit", "train.csv", "--ignore", "color", "--one-class", "-o", "usual")
+    assert "needs a classifier" in run("query", "usual", "test.csv", "--ignore", "color", code=2)
+    said = run("query", "usual", "test.csv", "--ignore", "color", "--strategy", "variance", "-n", "2")
     assert said.splitlines()[0] == "row,utility"
     assert "argmin |mean| / sqrt(noise + variance)" in run("query", "--help")

@@ -17,10 +17,10 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 import histogp
-from cli.colours import FEATURES, write_csv
+from cli.colors import FEATURES, write_csv
 from histogp.cli import stream
 from histogp.feature_maps import AdditiveChi2Map
-from histogp.sources.open import open_source
+from histogp.sources.source import open_source
 from histogp.streaming import StreamingRidge, StreamingRidgeClassifier
 
 N, D = 90, 6
@@ -29,7 +29,7 @@ CODES = np.argmax(X[:, 1:4], axis=1)
 NAMES = np.array(["red", "green, or so", "blue"])[CODES]
 PARTS = np.array_split(np.arange(N), 3)
 ROWS = 11  # in a piece
-LABEL = ("--label", "colour")
+LABEL = ("--label", "color")
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +53,7 @@ def write(kind, k, rows):
         write_csv(name, X[rows], CODES[rows])
     elif kind == "parquet":
         columns = dict(zip(FEATURES, X[rows].T, strict=True))
-        pq.write_table(pa.table({**columns, "colour": CODES[rows]}), name, row_group_size=9)
+        pq.write_table(pa.table({**columns, "color": CODES[rows]}), name, row_group_size=9)
     elif kind == "svm":
         dump_svmlight_file(X[rows], CODES[rows], name, zero_based=True)
     elif k == 1:
@@ -69,7 +69,7 @@ def pieces(n_parts=3):
     return [rows[begin : begin + ROWS] for rows in PARTS[:n_parts] for begin in range(0, len(rows), ROWS)]
 
 
-def learnt(make, y, n_parts=3, **options):
+def learned(make, y, n_parts=3, **options):
     model = make(AdditiveChi2Map(n_terms=3), random_state=0, **options)
     for rows in pieces(n_parts):
         model.partial_fit(X[rows], y[rows])
@@ -100,11 +100,11 @@ def test_files_of_every_format_give_what_the_estimator_learns_from_the_same_piec
     assert getattr(model, "feature_names_in_", np.array([])).tolist() == (FEATURES if named else [])
     expected = StreamingRidgeClassifier(AdditiveChi2Map(n_terms=3), random_state=0)
     for k in range(3):
-        source = open_source(f"part{k}.{kind}", label="colour" if named else None, n_features=D)
+        source = open_source(f"part{k}.{kind}", label="color" if named else None, n_features=D)
         for chunk in source.chunks(ROWS):
             expected.partial_fit(chunk.X, chunk.labels.astype(int))
     assert_same(model, expected)
-    close = learnt(StreamingRidgeClassifier, CODES)
+    close = learned(StreamingRidgeClassifier, CODES)
     np.testing.assert_allclose(model.decision_function(X), close.decision_function(X), atol=1e-5)
     assert not os.path.exists("m.histogp.part")
 
@@ -120,13 +120,13 @@ def test_files_of_every_format_give_what_the_estimator_learns_from_the_same_piec
 def test_options_reach_the_estimator(arguments, options, run):
     write_parts()
     fit(run, *LABEL, *arguments)
-    assert_same(histogp.load("m.histogp"), learnt(StreamingRidgeClassifier, NAMES, **options))
+    assert_same(histogp.load("m.histogp"), learned(StreamingRidgeClassifier, NAMES, **options))
 
 
 def test_regression(run):
     write_parts(X[:, 1] * 10)
     assert "regression" in fit(run, *LABEL, "--task", "regression")
-    assert_same(histogp.load("m.histogp"), learnt(StreamingRidge, X[:, 1] * 10))
+    assert_same(histogp.load("m.histogp"), learned(StreamingRidge, X[:, 1] * 10))
 
 
 def test_components_seed_and_columns_to_leave_out(run):
@@ -157,8 +157,8 @@ def test_a_command_that_was_killed_after_any_piece_goes_on_to_the_same_bits(kind
     fit(run, *LABEL, data=f"part*.{kind}", output="whole.histogp", **options)
     whole = histogp.load("whole.histogp")
     learn = StreamingRidgeClassifier.partial_fit
-    for n_learnt in range(len(pieces())):
-        left = [n_learnt]
+    for n_learned in range(len(pieces())):
+        left = [n_learned]
 
         def dying(self, X, y, left=left):
             if not left[0]:
@@ -171,16 +171,16 @@ def test_a_command_that_was_killed_after_any_piece_goes_on_to_the_same_bits(kind
             with pytest.raises(KilledError):
                 fit(run, *LABEL, data=f"part*.{kind}", checkpoint_seconds=0, **options)
         assert not os.path.exists("m.histogp")
-        assert os.path.exists("m.histogp.part") == (n_learnt > 0)
+        assert os.path.exists("m.histogp.part") == (n_learned > 0)
         said = fit(run, *LABEL, "--resume", data=f"part*.{kind}", **options)
-        n_rows = sum(len(rows) for rows in pieces()[:n_learnt])
-        assert (f"{n_rows} rows were learnt before" in said) == (n_learnt > 0)
+        n_rows = sum(len(rows) for rows in pieces()[:n_learned])
+        assert (f"{n_rows} rows were learned before" in said) == (n_learned > 0)
         assert not os.path.exists("m.histogp.part")
         assert_same(histogp.load("m.histogp"), whole)
         os.remove("m.histogp")
 
 
-def test_a_command_that_dies_while_it_solves_has_learnt_everything(run, monkeypatch):
+def test_a_command_that_dies_while_it_solves_has_learned_everything(run, monkeypatch):
     write_parts()
 
     def dying(self):
@@ -190,8 +190,8 @@ def test_a_command_that_dies_while_it_solves_has_learnt_everything(run, monkeypa
         patch.setattr(StreamingRidgeClassifier, "_solve", dying)
         with pytest.raises(KilledError):
             fit(run, *LABEL, checkpoint_seconds=1000)
-    assert "90 rows were learnt before" in fit(run, *LABEL, "--resume")
-    assert_same(histogp.load("m.histogp"), learnt(StreamingRidgeClassifier, NAMES))
+    assert "90 rows were learned before" in fit(run, *LABEL, "--resume")
+    assert_same(histogp.load("m.histogp"), learned(StreamingRidgeClassifier, NAMES))
 
 
 KILLED = """
@@ -213,13 +213,13 @@ main(sys.argv[2:])
 
 def test_a_process_that_is_really_killed(run):
     write_parts()
-    command = "fit part*.csv --stream --kernel chi2 --label colour -o m.histogp --checkpoint-seconds 0"
+    command = "fit part*.csv --stream --kernel chi2 --label color -o m.histogp --checkpoint-seconds 0"
     arguments = [sys.executable, "-c", KILLED, str(stream.CHUNK_BYTES), *command.split()]
     done = subprocess.run(arguments, capture_output=True)
     assert done.returncode == -signal.SIGKILL
     assert not os.path.exists("m.histogp")
-    assert "rows were learnt before" in fit(run, *LABEL, "--resume")
-    assert_same(histogp.load("m.histogp"), learnt(StreamingRidgeClassifier, NAMES))
+    assert "rows were learned before" in fit(run, *LABEL, "--resume")
+    assert_same(histogp.load("m.histogp"), learned(StreamingRidgeClassifier, NAMES))
     assert not [name for name in os.listdir() if "part" in name and not name.endswith(".csv")]
 
 
@@ -254,7 +254,7 @@ def test_other_files_or_columns_are_not_gone_on_with(run):
     [("--terms", "2"), ("--alpha", "1"), ("--pca", "3"), ("--seed", "1"), ("--class-weight", "balanced")],
 )
 def test_other_options_are_not_gone_on_with(options, run):
-    assert "begun with other options" in fit(run, *LABEL, *options, "--resume", code=2)
+    assert "written with other options" in fit(run, *LABEL, *options, "--resume", code=2)
 
 
 @pytest.mark.usefixtures("checkpoint")
@@ -266,15 +266,15 @@ def test_a_damaged_checkpoint_is_refused(run, tmp_path):
 
 @pytest.mark.usefixtures("checkpoint")
 def test_without_resume_it_begins_anew(run):
-    assert "learnt before" not in fit(run, *LABEL)
+    assert "learned before" not in fit(run, *LABEL)
     assert not os.path.exists("m.histogp.part")
-    assert_same(histogp.load("m.histogp"), learnt(StreamingRidgeClassifier, NAMES))
+    assert_same(histogp.load("m.histogp"), learned(StreamingRidgeClassifier, NAMES))
 
 
 def test_resume_without_a_checkpoint_begins_at_the_beginning(run):
     write_parts()
-    assert "learnt before" not in fit(run, *LABEL, "--resume")
-    assert_same(histogp.load("m.histogp"), learnt(StreamingRidgeClassifier, NAMES))
+    assert "learned before" not in fit(run, *LABEL, "--resume")
+    assert_same(histogp.load("m.histogp"), learned(StreamingRidgeClassifier, NAMES))
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_resume_without_a_checkpoint_begins_at_the_beginning(run):
         ("--preconditioner-rank 9", "--preconditioner-rank is not"),
         ("--n-bins 9", "--n-bins is not"),
         ("--class-weight balanced-ovr", "balanced-ovr is not for --stream"),
-        ("--class-weight balanced --task regression", "--class-weight is for classification"),
+        ("--class-weight balanced --task regression", "--class-weight needs --task classification"),
         ("--alpha much", "neither a number nor"),
         ("--alpha -1", "alpha"),
         ("--terms 0", "--terms must be 1 or more"),
@@ -330,7 +330,7 @@ def test_data_that_do_not_do_are_refused_by_a_sentence(data, sentence, run):
 
 def test_other_data_that_do_not_do(run):
     write_parts()
-    assert "has no labels of its own" in fit(run, "--ignore", "colour", code=2)
+    assert "has no labels of its own" in fit(run, "--ignore", "color", code=2)
     write_csv("part1.csv", X[:5, :5], NAMES[:5], FEATURES[:5])
     assert "lacks 1 of the 6 columns" in fit(run, *LABEL, code=2)
     write_parts(X[:, 1])
@@ -343,7 +343,7 @@ def test_other_data_that_do_not_do(run):
 
 def test_resume_and_pca_are_for_stream(run):
     for option in (["--resume"], ["--pca", "3"]):
-        assert "for --stream" in run("fit", "train.csv", *LABEL, *option, "-o", "m", code=2)
+        assert "needs --stream" in run("fit", "train.csv", *LABEL, *option, "-o", "m", code=2)
 
 
 @pytest.fixture
@@ -351,11 +351,11 @@ def streamed(run):
     write_parts()
     fit(run, *LABEL)
     write_csv("new.csv", X[:20, ::-1], NAMES[:20], FEATURES[::-1])
-    return learnt(StreamingRidgeClassifier, NAMES)
+    return learned(StreamingRidgeClassifier, NAMES)
 
 
 def test_predict_finds_columns_by_name_and_writes_scores(run, streamed):
-    table = list(csv.DictReader(run("predict", "m.histogp", "new.csv", "--scores", "--ignore", "colour").splitlines()))
+    table = list(csv.DictReader(run("predict", "m.histogp", "new.csv", "--scores", "--ignore", "color").splitlines()))
     assert [row["prediction"] for row in table] == streamed.predict(X[:20]).tolist()
     scores = [[float(row[f"score_{label}"]) for label in streamed.classes_] for row in table]
     np.testing.assert_allclose(scores, streamed.decision_function(X[:20]), rtol=1e-12)
@@ -380,13 +380,13 @@ def test_evaluate_measures(run, streamed):
 def test_regression_from_fit_to_scores(run):
     write_parts(X[:, 1] * 10)
     fit(run, *LABEL, "--task", "regression")
-    model = learnt(StreamingRidge, X[:, 1] * 10)
-    values = run("predict", "m.histogp", "part0.csv", "--ignore", "colour").splitlines()
+    model = learned(StreamingRidge, X[:, 1] * 10)
+    values = run("predict", "m.histogp", "part0.csv", "--ignore", "color").splitlines()
     np.testing.assert_allclose(np.array(values[1:], float), model.predict(X[PARTS[0]]), rtol=1e-12)
     scores = json.loads(run("evaluate", "m.histogp", "part0.csv", *LABEL, "--json"))
     assert scores["R2"] == pytest.approx(model.score(X[PARTS[0]], X[PARTS[0], 1] * 10))
     assert "30 rows more, 120 in all" in run("update", "m.histogp", "part0.csv", *LABEL)
-    assert "--scores is for" in run("predict", "m.histogp", "part0.csv", "--ignore", "colour", "--scores", code=2)
+    assert "--scores is for" in run("predict", "m.histogp", "part0.csv", "--ignore", "color", "--scores", code=2)
 
 
 def test_inspect_tells_what_is_in_the_file(run, streamed):
@@ -422,13 +422,13 @@ def test_update_goes_on_learning_also_new_classes(run, streamed):
         "predict m.histogp new.csv --variance precise",
         "predict m.histogp new.csv --prediction quantized",
         "predict m.histogp new.csv --n-bins 9",
-        "evaluate m.histogp new.csv --label colour --report r.html",
-        "update m.histogp new.csv --label colour --jobs 1",
+        "evaluate m.histogp new.csv --label color --report r.html",
+        "update m.histogp new.csv --label color --jobs 1",
     ],
 )
 @pytest.mark.usefixtures("streamed")
 def test_what_only_a_process_can_do_is_refused_by_a_sentence(command, run):
     before = os.listdir()
     said = run(*command.split(), code=2)
-    assert "needs a Gaussian process; this model was learnt with --stream and has only scores." in said
+    assert "needs a Gaussian process; this model was learned with --stream and has only scores." in said
     assert os.listdir() == before

@@ -11,7 +11,7 @@ import pytest
 from oracles import alike
 
 import histogp
-from cli.colours import CODES, FEATURES, NAMES, X, assert_same_table, write_csv
+from cli.colors import CODES, FEATURES, NAMES, X, assert_same_table, write_csv
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor
 from histogp._core.solvers.system import System
 from histogp._core.variance.methods import METHODS
@@ -67,13 +67,13 @@ def test_two_classes_have_two_probabilities(run):
 
 def test_a_regressor_has_a_variance_for_each_output(run):
     write_csv("data.csv", X, X[:, 1] * 10)
-    run("fit", "data.csv", "--label", "colour", "--task", "regression", "-o", "m")
+    run("fit", "data.csv", "--label", "color", "--task", "regression", "-o", "m")
     _, deviations = reference("m").predict(TEST, return_std=True)
     found = columns(run("predict", "m", "test.csv", "--variance", "precise"))["variance"]
     np.testing.assert_allclose(np.sqrt(found), deviations)
     several = HistogramGPRegressor(normalize_y=True).fit(X, X[:, 1:3])
     several.save("several")
-    found = columns(run("predict", "several", "test.csv", "--ignore", "colour", "--variance", "fine"))
+    found = columns(run("predict", "several", "test.csv", "--ignore", "color", "--variance", "fine"))
     alike(found["variance_1"], several.predict_variance(TEST, "fine")[:, 1])
     assert {"prediction_0", "prediction_1", "variance_0", "variance_1"} == found.keys()
 
@@ -101,7 +101,7 @@ def test_novelty_of_a_classifier(run, model):
 
 @pytest.mark.parametrize("criterion", ["variance", "mean", "ratio"])
 def test_one_class_from_fit_to_novelty(run, criterion):
-    said = run("fit", "train.csv", "--label", "colour", "--one-class", "--criterion", criterion, "-o", "m")
+    said = run("fit", "train.csv", "--label", "color", "--one-class", "--criterion", criterion, "-o", "m")
     assert "80 rows, 6 features, one class" in said
     expected = HistogramGPOneClass(criterion=criterion, contamination="auto", random_state=0).fit(X)
     assert reference("m").offset_ == pytest.approx(expected.offset_, rel=1e-9)
@@ -117,7 +117,7 @@ def test_one_class_from_fit_to_novelty(run, criterion):
 
 
 def test_one_class_needs_no_labels_and_leaves_them_out(run, one_class):
-    run("fit", "train.csv", "--one-class", "--ignore", "colour", "-o", "ignored")
+    run("fit", "train.csv", "--one-class", "--ignore", "color", "-o", "ignored")
     np.savez("data.npz", X=X, y=NAMES)
     run("fit", "data.npz", "--one-class", "-o", "keyed")
     for path in ("ignored", "keyed"):
@@ -148,19 +148,19 @@ def test_another_method_for_one_class_only_if_the_offset_still_holds(run, one_cl
 
 
 def test_a_predict_only_model_has_the_variance_that_was_prepared(run):
-    run("fit", "train.csv", "--label", "colour", *QUANTIZED, "--variance", "sampled", "-o", "small")
+    run("fit", "train.csv", "--label", "color", *QUANTIZED, "--variance", "sampled", "-o", "small")
     clf = HistogramGPClassifier(prediction="quantized", random_state=0).fit(X, NAMES)
     found = columns(run("predict", "small", "test.csv", "--proba", "--variance", "sampled"))
     np.testing.assert_allclose(found["variance"], clf.predict_variance(TEST, "sampled"))
     np.testing.assert_allclose(found["proba_red"], clf.predict_proba(TEST)[:, clf.classes_.tolist().index("red")])
     np.testing.assert_allclose(columns(run("novelty", "small", "test.csv"))["novelty"], clf.novelty(TEST, "sampled"))
     assert json.loads(run("inspect", "small", "--json"))["prepared variances"] == ["sampled"]
-    run("fit", "train.csv", "--label", "colour", "--one-class", *QUANTIZED, "--variance", "sampled", "-o", "one")
+    run("fit", "train.csv", "--label", "color", "--one-class", *QUANTIZED, "--variance", "sampled", "-o", "one")
     assert set(columns(run("novelty", "one", "test.csv"))) == {"novelty", "outlier"}
 
 
 def test_a_predict_only_model_answers_for_what_it_lost(run):
-    run("fit", "train.csv", "--label", "colour", *QUANTIZED, "-o", "small")
+    run("fit", "train.csv", "--label", "color", *QUANTIZED, "-o", "small")
     for command in (("predict", "small", "test.csv", "--variance", "precise"), ("novelty", "small", "test.csv")):
         said = run(*command, code=2)
         assert "without its training examples" in said
@@ -191,10 +191,10 @@ def test_variances_that_did_not_converge_are_said_in_one_line(run, model, monkey
         ("novelty model.histogp test.csv -o test.csv", "test.csv is an input"),
         ("novelty none.histogp test.csv", "There is no file 'none.histogp'"),
         ("novelty model.histogp none.csv", "none.csv cannot be read"),
-        ("evaluate one.histogp test.csv --label colour", "no classes to compare"),
-        ("fit train.csv --one-class -o m", "'colour': 'blue' is not a number"),
-        ("fit train.csv --label colour --criterion mean -o m", "--criterion is for --one-class"),
-        ("fit train.csv --label colour --contamination 0.1 -o m", "--contamination is for --one-class"),
+        ("evaluate one.histogp test.csv --label color", "no classes to compare"),
+        ("fit train.csv --one-class -o m", "'color': 'blue' is not a number"),
+        ("fit train.csv --label color --criterion mean -o m", "--criterion needs --one-class"),
+        ("fit train.csv --label color --contamination 0.1 -o m", "--contamination needs --one-class"),
         ("fit plain.csv --one-class --contamination 0.9 -o m", "in the range (0.0, 0.5]"),
         ("fit plain.csv --one-class --contamination much -o m", "neither auto nor a number"),
         ("fit plain.csv --one-class --task regression -o m", "exclude each other"),
@@ -207,7 +207,7 @@ def test_variances_that_did_not_converge_are_said_in_one_line(run, model, monkey
             "needs --criterion mean or --variance",
         ),
         (
-            "fit train.csv --label colour --prediction quantized --predict-only --variance calibrated -o m",
+            "fit train.csv --label color --prediction quantized --predict-only --variance calibrated -o m",
             "needs 256 training rows",
         ),
     ],

@@ -61,7 +61,7 @@ def test_a_folder_of_idx_files_is_loaded(tmp_path, monkeypatch):
         load_fashion_mnist()
 
 
-def test_orientation_histograms_are_normalised_and_see_the_orientation():
+def test_orientation_histograms_are_normalized_and_see_the_orientation():
     ramp = np.tile(np.arange(28.0) ** 2 / 3, (28, 1))
     features = orientation_histograms(np.stack([ramp, ramp.T, np.zeros((28, 28))]))
     assert features.shape == (3, 441)
@@ -72,7 +72,7 @@ def test_orientation_histograms_are_normalised_and_see_the_orientation():
     assert by_orientation[1].argmax() in (4, 5)
 
 
-def test_cells_of_an_orientation_histogram_are_their_pixels_and_half_their_neighbours():
+def test_cells_of_an_orientation_histogram_are_their_pixels_and_half_their_neighbors():
     image = np.zeros((1, 12, 12))
     image[0, 5, 4] = 255  # its gradients lie on the four pixels around it
     totals = orientation_histograms(image).reshape(3, 3, 9).sum(axis=2)
@@ -91,7 +91,7 @@ def test_an_image_size_that_does_not_fit_the_cells_is_refused():
         orientation_histograms(np.zeros((1, 30, 28)))
 
 
-def test_bags_of_words_are_normalised_sparse_and_reproducible():
+def test_bags_of_words_are_normalized_sparse_and_reproducible():
     X, y = make_bags_of_words(500, random_state=3)
     assert X.shape == (500, 1000)
     assert 0.10 < X.nnz / 500_000 < 0.13

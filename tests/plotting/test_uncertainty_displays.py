@@ -171,7 +171,7 @@ def test_uncertainty_from_arrays_in_axes_that_are_there():
         ({"feature": -1}, "feature must be a whole number from 0 to 5; got -1"),
         ({"feature": "word 1"}, "feature must be a whole number from 0 to 5; got 'word 1'"),
         ({"output": 1}, "output must be a whole number from 0 to 0; got 1"),
-        ({"reference": [1, 2]}, r"reference must be one row of 6 features; got the shape \(2,\)"),
+        ({"reference": [1, 2]}, r"reference must be one sample of 6 features; got the shape \(2,\)"),
         ({"reference": -X[0]}, "Negative values in data"),
         ({"grid_resolution": 1}, "grid_resolution must be a whole number above 1; got 1"),
         ({"method": "best"}, "Unknown method 'best'"),

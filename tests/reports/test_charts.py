@@ -102,7 +102,7 @@ def test_one_line_needs_no_legend_and_two_have_one():
     one, two = Series("alpha", [1, 2], [1, 2]), Series("beta", [1, 2], [2, 1], dashed=True)
     assert texts(chart(one), "ul/li") == []
     assert texts(chart(one, two), "ul/li") == ["alpha", "beta"]
-    assert chart(one, two).count('class="line colour-2 dashed"') == 2
+    assert chart(one, two).count('class="line color-2 dashed"') == 2
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=5))

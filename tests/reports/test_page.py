@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from histogp.reports.charts import N_COLOURS, Series, confusion_table, data_table, key_figures, line_chart
+from histogp.reports.charts import N_COLORS, Series, confusion_table, data_table, key_figures, line_chart
 from histogp.reports.page import CSS, Section, render
 from histogp.reports.pictures import card, gallery, histogram, image
 
@@ -66,10 +66,10 @@ def test_text_is_escaped_and_bodies_are_not():
     assert "<i>body</i>" in page
 
 
-def test_every_colour_of_a_line_is_defined_in_light_and_in_dark():
-    for k in range(1, N_COLOURS + 1):
-        assert len(re.findall(rf"--colour-{k}: #", CSS)) == 2
-        assert f".colour-{k} {{" in CSS
+def test_every_color_of_a_line_is_defined_in_light_and_in_dark():
+    for k in range(1, N_COLORS + 1):
+        assert len(re.findall(rf"--color-{k}: #", CSS)) == 2
+        assert f".color-{k} {{" in CSS
 
 
 def test_the_style_has_a_rule_for_every_class(page):

@@ -14,7 +14,7 @@ NASTY = """<b>&"'"""
 
 
 def decode(markup):
-    """The grey levels of a picture, read chunk by chunk."""
+    """The gray levels of a picture, read chunk by chunk."""
     source = ElementTree.fromstring(markup).attrib["src"]
     assert source.startswith("data:image/png;base64,")
     content = base64.b64decode(source.partition(",")[2])
@@ -26,8 +26,8 @@ def decode(markup):
         assert struct.unpack_from(">I", content, at + 8 + size) == (zlib.crc32(name + data),)
         chunks[name], at = data, at + 12 + size
     assert list(chunks) == [b"IHDR", b"IDAT", b"IEND"]
-    width, height, depth, colour, *rest = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
-    assert (depth, colour, rest) == (8, 0, [0, 0, 0])
+    width, height, depth, color, *rest = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
+    assert (depth, color, rest) == (8, 0, [0, 0, 0])
     lines = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8).reshape(height, width + 1)
     assert not lines[:, 0].any()
     return lines[:, 1:]
@@ -48,7 +48,7 @@ def test_the_largest_value_is_black_and_zero_is_white():
     assert (decode(image(np.zeros((2, 3)), label="x")) == 255).all()
 
 
-def test_an_image_is_scaled_and_labelled():
+def test_an_image_is_scaled_and_labeled():
     attributes = ElementTree.fromstring(image(np.eye(4, 3), scale=5, label=NASTY)).attrib
     assert (attributes["width"], attributes["height"], attributes["alt"]) == ("15", "20", NASTY)
     assert "pixelated" in attributes["style"]

@@ -79,7 +79,7 @@ def test_a_report_is_well_formed_and_complete(make):
     page, evaluation = report(clf, make(TEST), Y_TEST, title="A & B", say=stages.append)
     body = page[page.index("<body>") : page.index("</html>")]
     ElementTree.fromstring(body)
-    assert evaluation.n_rows == 60
+    assert evaluation.n_samples == 60
     assert page.count("<section>") == 8
     assert "b&lt;c&gt;" in page
     assert "A &amp; B" in page
@@ -98,14 +98,14 @@ def test_two_classes_several_outputs_and_unknown_labels(tmp_path):
     small = HistogramGPClassifier(prediction="quantized").fit(X, Y)
     small.save(tmp_path / "m", include_training=False)
     page, _ = report(histogp.load(tmp_path / "m"), TEST, Y_TEST, title="small")
-    assert "without its training examples" in page
+    assert "without its training samples" in page
 
 
 @pytest.mark.parametrize("kernel", ["chi2", ExpChi2(40)])
 def test_a_report_of_a_kernel_with_features(kernel):
     page, _ = report(HistogramGPClassifier(kernel).fit(X, Y), TEST, Y_TEST, title="Features")
     assert "solved exactly in their space" in page
-    assert "Exact or quantised" not in page
+    assert "Exact or quantized" not in page
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])

@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 import histogp
 from histogp import HistogramGPClassifier, HistogramGPRegressor
 from histogp.reports import calibration
-from histogp.reports.calibration import coverage, reliability, shuffled, some_rows
+from histogp.reports.calibration import coverage, reliability, shuffled, some_samples
 from histogp.reports.report import report
 
 X, TEST = histograms(120, 6), histograms(60, 6, seed=5)
@@ -30,12 +30,12 @@ def test_the_calibration_error_is_the_mean_gap_over_the_rows():
         inside = (probability >= k / 15) & ((probability < (k + 1) / 15) | (k == 14))
         expected += abs(probability[inside].sum() - right[inside].sum()) / 502
     assert found.error == pytest.approx(expected)
-    assert found.n_rows.sum() == 502
+    assert found.n_samples.sum() == 502
 
 
 def test_bins_without_rows_are_left_out_and_a_perfect_model_has_no_error():
     found = reliability(np.array([1.0, 1.0, 0.5, 0.5]), np.array([True, True, True, False]))
-    np.testing.assert_array_equal(found.n_rows, [2, 2])
+    np.testing.assert_array_equal(found.n_samples, [2, 2])
     np.testing.assert_allclose([found.low, found.high], [[7 / 15, 14 / 15], [8 / 15, 1]])
     assert found.error == 0
 
@@ -60,9 +60,9 @@ def test_shuffled_rows_have_their_values_in_other_bins(make):
 
 
 def test_rows_for_a_chart_are_spread_over_the_file():
-    np.testing.assert_array_equal(some_rows(7), np.arange(7))
-    chosen = some_rows(1_000_000)
-    assert len(chosen) == calibration.MOST_ROWS
+    np.testing.assert_array_equal(some_samples(7), np.arange(7))
+    chosen = some_samples(1_000_000)
+    assert len(chosen) == calibration.MOST_VARIANCES
     assert (chosen[0], chosen[-1]) == (0, 999_999)
 
 
@@ -75,7 +75,7 @@ def test_a_classifier_shows_its_calibration_and_its_novelty(probability):
     found = page(clf, Y_TEST)
     assert f"they are {error:.1%} off" in found
     assert f"more novel in {roc_auc_score(np.arange(120) >= 60, novelty):.0%} of all pairs" in found
-    assert "The most novel test rows" not in found
+    assert "The most novel test samples" not in found
 
 
 def test_the_most_novel_rows_are_shown_as_images():
@@ -112,7 +112,7 @@ def test_a_model_without_training_examples_shows_what_it_still_can(tmp_path, met
         model.save(tmp_path / name, include_training=False)
     found = page(histogp.load(tmp_path / "clf"), Y_TEST)
     assert "expected calibration error" in found
-    assert ("Novelty of test rows" in found) == (method is not None)
+    assert ("Novelty of test samples" in found) == (method is not None)
     found = page(histogp.load(tmp_path / "reg"), TEST[:, 1])
     assert ("How sure it is" in found) == (method is not None)
 

@@ -19,7 +19,7 @@ from sklearn.datasets import dump_svmlight_file
 from histogp.exceptions import DataError
 from histogp.sources import csv_file, parquet
 from histogp.sources import source as source_file
-from histogp.sources.open import open_source
+from histogp.sources.source import open_source
 
 X = np.array([[0, 1.5, 0, 3e-7], [2, 0, 0, 0.1], [0, 0, 7, 1 / 3], [1, 1, 1, 1], [0, 0, 0, 0.25]])
 Y = np.array([1, 0, 2, 1, 0])

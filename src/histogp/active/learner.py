@@ -57,6 +57,7 @@ class ActiveLearner:
         variance: str = "auto",
         random_state: Any = None,
     ):
+        """Check what does not depend on the estimator's state."""
         self.estimator = estimator
         self.X_pool = X_pool.tocsr() if sparse.issparse(X_pool) else X_pool
         self.strategy = checked_strategy(strategy)

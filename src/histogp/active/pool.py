@@ -94,6 +94,7 @@ class Pool:
     """
 
     def __init__(self, estimator: Any, X: Any, candidates: Any, variance: str, random_state: Any):
+        """Take a view of the estimator's state; refuses other estimators and unknown variances."""
         if not hasattr(type(estimator), "posterior_"):
             raise ValueError(
                 f"A {type(estimator).__name__} cannot be asked; give a HistogramGPClassifier, HistogramGPRegressor or "

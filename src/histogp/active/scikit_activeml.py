@@ -39,6 +39,7 @@ class HistogramGPSampling(SingleAnnotatorPoolQueryStrategy):
         missing_label: Any = MISSING_LABEL,
         random_state: Any = None,
     ):
+        """Keep the parameters, as scikit-learn wants it."""
         super().__init__(missing_label=missing_label, random_state=random_state)
         self.estimator = estimator
         self.strategy = strategy

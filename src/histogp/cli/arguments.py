@@ -12,7 +12,7 @@ import numpy as np
 
 from histogp.cli.labels import like, match, numeric, read_labels, typed
 from histogp.exceptions import DataError
-from histogp.sources.open import Source, open_source
+from histogp.sources.source import Source, open_source
 
 FORMATS = "csv, csv.gz, parquet, npz, npy, svm, svmlight or libsvm"
 
@@ -84,7 +84,7 @@ def has_posterior(model: Any) -> bool:
 def needs_posterior(model: Any, what: str) -> None:
     """Refuse a model of --stream for what only a Gaussian process can do."""
     if not has_posterior(model):
-        raise DataError(f"{what} needs a Gaussian process; this model was learnt with --stream and has only scores.")
+        raise DataError(f"{what} needs a Gaussian process; this model was learned with --stream and has only scores.")
 
 
 def output_shape(model: Any) -> tuple[int, ...]:

@@ -30,6 +30,7 @@ MOST_ROWS = 5_000
 
 
 def add_command(commands: Any) -> None:
+    """The options of ``histogp compare``."""
     parser = new_command(commands, "compare", "learn with each kernel, and say which one to use", EXAMPLES)
     add_data(parser, labels=True)
     parser.add_argument(
@@ -65,10 +66,10 @@ def run(options: argparse.Namespace) -> None:
         if X.shape[0] < 10:
             raise DataError(f"{options.data} has {X.shape[0]} rows, of which too few could be held back.")
         chosen = np.random.default_rng(options.seed).permutation(X.shape[0])[: options.rows]
-        learnt, held_back = train_test_split(chosen, test_size=1 / 3, random_state=options.seed)
+        learned, held_back = train_test_split(chosen, test_size=1 / 3, random_state=options.seed)
         results = compare(
-            X[learnt],
-            y[learnt],
+            X[learned],
+            y[learned],
             X[held_back],
             y[held_back],
             task=options.task,
@@ -77,7 +78,7 @@ def run(options: argparse.Namespace) -> None:
             seed=options.seed,
             say=lambda stage: advance(title=stage),
         )
-        note = f"{len(learnt):,} rows were learnt, {len(held_back):,} others predicted."
+        note = f"{len(learned):,} rows were learned, {len(held_back):,} others predicted."
         if options.report is not None:
             name = Path(options.data).name
             sections = [section(results, options.task)]

@@ -30,6 +30,7 @@ N_TEST = 5_000
 
 
 def add_command(commands: Any) -> None:
+    """The options of ``histogp demo``."""
     parser = new_command(commands, "demo", "learn to read digits, and write a report to look at", EXAMPLES)
     parser.add_argument(
         "-o", "--output", metavar="HTML", default="histogp-demo.html", help="default: histogp-demo.html"
@@ -61,15 +62,15 @@ def run(options: argparse.Namespace) -> None:
             say=lambda stage: advance(title=stage),
         )
         write_page(options.output, page)
-    say(f"{model.n_examples_:,} digits learnt in {1e3 * seconds:.0f} ms")
-    say(f"{evaluation.n_rows} others read with an accuracy of {evaluation.scores['accuracy']:.3f}")
+    say(f"{model.n_examples_:,} digits learned in {1e3 * seconds:.0f} ms")
+    say(f"{evaluation.n_samples} others read with an accuracy of {evaluation.scores['accuracy']:.3f}")
     best = max(results, key=lambda one: one.score)
     say(f"Of {len(results)} kernels {best.kernel} reads them best: {best.score:.3f}")
     say(f"The report is in {Path(options.output).resolve()}: open it in a browser.")
 
 
 def prediction_times() -> Iterator[Point]:
-    """Exact and quantised prediction for growing numbers of synthetic bags of words."""
+    """Exact and quantized prediction for growing numbers of synthetic bags of words."""
     X, y = make_bags_of_words(max(SIZES) + N_TEST, random_state=0)
     model = HistogramGPClassifier(random_state=0).fit(X[: max(SIZES)], y[: max(SIZES)])
     yield from learning_curve(model, X[-N_TEST:], y[-N_TEST:], SIZES)

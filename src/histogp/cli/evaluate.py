@@ -1,4 +1,4 @@
-"""``histogp evaluate``: how good a model is on labelled rows."""
+"""``histogp evaluate``: how good a model is on labeled rows."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ histogp evaluate model.histogp X_test.npy --labels y_test.npy --report report.ht
 
 
 def add_command(commands: Any) -> None:
-    parser = new_command(commands, "evaluate", "measure a model on labelled rows", EXAMPLES)
+    """The options of ``histogp evaluate``."""
+    parser = new_command(commands, "evaluate", "measure a model on labeled rows", EXAMPLES)
     parser.add_argument("model", metavar="MODEL", help="a file that histogp fit wrote")
     add_data(parser, labels=True)
     parser.add_argument("--report", metavar="HTML", help="also write a page with charts, which needs no network")
-    parser.add_argument("--image-shape", metavar="HxW", type=_shape, help="rows are grey-level images, for the report")
+    parser.add_argument("--image-shape", metavar="HxW", type=_shape, help="rows are gray-level images, for the report")
     parser.add_argument(
         "--top-k", metavar="K", type=int, help="also say how often the label is among the K most likely ones"
     )
@@ -53,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
     task = "classification" if is_classifier(model) else "regression"
     if options.top_k is not None:
         if task == "regression":
-            raise DataError("--top-k is for classification.")
+            raise DataError("--top-k needs a classifier; this model is a regressor.")
         if not 1 <= options.top_k <= len(model.classes_):
             raise DataError(f"--top-k must be from 1 to {len(model.classes_)}, the number of classes.")
     with progress(f"reading {options.data}") as advance:
@@ -79,7 +80,7 @@ def run(options: argparse.Namespace) -> None:
                 say=lambda stage: advance(title=stage),
             )
             write_page(options.report, page)
-    results = {"rows": evaluation.n_rows, **evaluation.scores, "microseconds a row": evaluation.microseconds}
+    results = {"rows": evaluation.n_samples, **evaluation.scores, "microseconds a row": evaluation.microseconds}
     if options.json:
         say(json.dumps({name: value if np.isfinite(value) else None for name, value in results.items()}))
         return

@@ -34,6 +34,7 @@ histogp fit --kernel chi2 --stream 'data/*.parquet' --label y --resume -o model.
 
 
 def add_command(commands: Any) -> None:
+    """The options of ``histogp fit``."""
     parser = new_command(commands, "fit", "learn from rows and write a model file", EXAMPLES)
     add_data(parser, labels=True)
     parser.add_argument("-o", "--output", metavar="MODEL", required=True, help="the model file to write")
@@ -81,7 +82,7 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--prediction", choices=["exact", "quantized"], default="exact", help="how the model predicts; default: exact"
     )
-    parser.add_argument("--n-bins", type=int, default=100, help="bins of quantised prediction; default: 100")
+    parser.add_argument("--n-bins", type=int, default=100, help="bins of quantized prediction; default: 100")
     parser.add_argument(
         "--predict-only",
         action="store_true",
@@ -129,24 +130,26 @@ def run(options: argparse.Namespace) -> None:
     if options.optimize:
         say(_found(model))
     say(
-        f"{options.output}: {model.n_examples_:,} rows, {model.n_features_in_:,} features, {_kind(model)}; learnt in "
+        f"{options.output}: {model.n_examples_:,} rows, {model.n_features_in_:,} features, {_kind(model)}; learned in "
         f"{seconds:.2f} s ({model.n_iter_} iterations), {os.path.getsize(options.output) / 1e6:.1f} MB"
     )
 
 
 def _supervised(options: argparse.Namespace) -> Any:
+    """A classifier or a regressor, not fitted yet."""
     for name in ("criterion", "contamination"):
         if getattr(options, name) is not None:
-            raise DataError(f"--{name} is for --one-class.")
+            raise DataError(f"--{name} needs --one-class.")
     parameters = {**_parameters(options), "optimize": options.optimize}
     if options.task == "regression":
         if options.class_weight:
-            raise DataError("--class-weight is for classification.")
+            raise DataError("--class-weight needs --task classification.")
         return HistogramGPRegressor(_kernel(options), normalize_y=True, **parameters)
     return HistogramGPClassifier(_kernel(options), class_weight=options.class_weight, **parameters)
 
 
 def _one_class(options: argparse.Namespace) -> Any:
+    """A one-class model, not fitted yet."""
     for name, given in (
         ("--task regression", options.task == "regression"),
         ("--optimize", options.optimize),
@@ -188,7 +191,7 @@ def _kernel(options: argparse.Namespace) -> Any:
 
 
 def _parameters(options: argparse.Namespace) -> dict[str, Any]:
-    """What all models have."""
+    """The parameters that all models have."""
     return {
         "noise": options.noise,
         "solver": options.solver,
@@ -219,6 +222,7 @@ def _prepare(model: Any, X: Any, options: argparse.Namespace) -> None:
 
 
 def _kind(model: Any) -> str:
+    """What it has learned, for a sentence."""
     if is_classifier(model):
         return f"{len(model.classes_)} classes"
     return "one class" if is_outlier_detector(model) else "regression"
@@ -242,6 +246,7 @@ def _found(model: Any) -> str:
 
 
 def _fit(model: Any, X: Any, y: Any, task: str) -> None:
+    """Fit, with a hint for real numbers as labels."""
     try:
         model.fit(X, y)
     except ValueError as error:

@@ -28,6 +28,7 @@ MOST_EVALUATIONS = 20
 
 
 def add_command(commands: Any) -> None:
+    """The options of ``histogp inspect``."""
     parser = new_command(commands, "inspect", "say what is in a model file", EXAMPLES)
     parser.add_argument("model", metavar="MODEL", help="a file that histogp fit wrote")
     parser.add_argument("--json", action="store_true", help="for programs")
@@ -40,12 +41,12 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         say(json.dumps(facts, indent=2, ensure_ascii=False))
         return
-    path = facts.pop("optimisation path", {})
+    path = facts.pop("optimization path", {})
     width = max(map(len, facts))
     for name, value in facts.items():
         say(f"{name:<{width}}  {_text(value)}")
     if path:
-        say("\noptimisation path")
+        say("\noptimization path")
         for line in _table(path):
             say(line)
 
@@ -66,13 +67,13 @@ def describe(path: str) -> dict[str, Any]:
         "non-zeros": model.n_nonzeros_,
     }
     if hasattr(model, "optimization_path_"):
-        facts["optimised by"] = getattr(model.optimize, "method", model.optimize)
+        facts["optimized by"] = getattr(model.optimize, "method", model.optimize)
         facts["log likelihood"] = likelihood(model)
-        facts["optimisation path"] = {name: _finite(values) for name, values in model.optimization_path_.items()}
+        facts["optimization path"] = {name: _finite(values) for name, values in model.optimization_path_.items()}
         facts["most relevant"] = _most_relevant(model)
     if hasattr(model, "feature_names_in_"):
         facts["feature names"] = _some(model.feature_names_in_.tolist())
-    facts |= _learnt(model)
+    facts |= _learned(model)
     if model.posterior_.prepared:
         facts["prepared variances"] = list(model.posterior_.prepared)
     facts |= {
@@ -93,7 +94,7 @@ def describe(path: str) -> dict[str, Any]:
 
 
 def _streamed(path: str, model: Any, document: dict[str, Any]) -> dict[str, Any]:
-    """The facts about a model that was learnt piece by piece."""
+    """The facts about a model that was learned piece by piece."""
     facts: dict[str, Any] = {
         "file": path,
         "bytes": os.path.getsize(path),
@@ -124,7 +125,7 @@ def _feature_map(model: Any) -> Any:
     return BlockMap(given["blocks"], pca_components=given.get("block_components"))
 
 
-def _learnt(model: Any) -> dict[str, Any]:
+def _learned(model: Any) -> dict[str, Any]:
     """What is particular to this kind of model."""
     if is_classifier(model):
         labels = _some(model.classes_.tolist())

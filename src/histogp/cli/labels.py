@@ -154,6 +154,7 @@ def _number(label: Any) -> float:
 
 
 def _text_labels(path: Path, kind: str) -> np.ndarray:
+    """The lines of a text file, or the cells of a CSV file with one column, without blank ones at the end."""
     if kind == ".txt":
         labels = [line.rstrip("\r\n") for line in text_lines(path)]
     else:

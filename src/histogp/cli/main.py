@@ -21,7 +21,7 @@ EXAMPLES = """examples:
   histogp novelty model.histogp new.parquet -o novelty.csv
   histogp evaluate model.histogp test.csv --label species --report report.html
   histogp query model.histogp pool.csv -n 20
-  histogp update model.histogp labelled.csv --label species
+  histogp update model.histogp labeled.csv --label species
   histogp inspect model.histogp
 """
 INTERRUPTED = 130

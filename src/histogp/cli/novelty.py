@@ -25,6 +25,7 @@ A one-class model gives novelty, which is minus its score, and outlier: 1 or 0."
 
 
 def add_command(commands: Any) -> None:
+    """The options of ``histogp novelty``."""
     text = "say of each row how little the training rows tell about it"
     parser = new_command(commands, "novelty", text, EXAMPLES)
     parser.description = f"{parser.description}\n\n{COLUMNS}"
@@ -51,6 +52,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _part(model: Any, method: str) -> Part:
+    """The columns for a classifier or a one-class model."""
     if is_classifier(model):
         return Part(["novelty"], lambda X: [model.novelty(X, method)])
     if not is_outlier_detector(model):

@@ -35,6 +35,7 @@ class Part(NamedTuple):
 
 
 def add_command(commands: Any) -> None:
+    """The options of ``histogp predict``."""
     parser = new_command(commands, "predict", "predict rows of a file of any size, with bounded memory", EXAMPLES)
     parser.add_argument("model", metavar="MODEL", help="a file that histogp fit wrote")
     add_data(parser, labels=False)
@@ -56,14 +57,16 @@ def add_command(commands: Any) -> None:
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
+    """``-o``, the file to write."""
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="csv, parquet, jsonl or ndjson; default: csv on standard output"
     )
 
 
 def add_prediction(parser: argparse.ArgumentParser) -> None:
+    """How a model predicts, where that is not to be as it was saved."""
     parser.add_argument("--prediction", choices=["exact", "quantized"], help="default: as the model was saved")
-    parser.add_argument("--n-bins", type=int, help="bins of quantised prediction; default: as the model was saved")
+    parser.add_argument("--n-bins", type=int, help="bins of quantized prediction; default: as the model was saved")
     parser.add_argument("--jobs", type=int, help="threads; default: all")
 
 
@@ -102,6 +105,7 @@ def write_parts(options: argparse.Namespace, model: Any, parts: Sequence[Part], 
 
 
 def _prediction(model: Any, with_scores: bool) -> Part:
+    """The columns with predictions and, perhaps, scores."""
     if is_classifier(model):
         return _classes(model, with_scores)
     if is_outlier_detector(model):

@@ -22,6 +22,7 @@ histogp query model.histogp pool.parquet --strategy batch-uncertainty -n 100 -o 
 
 
 def add_command(commands: Any) -> None:
+    """The options of ``histogp query``."""
     parser = new_command(commands, "query", "say which rows are worth their labels most", EXAMPLES)
     strategies = "\n".join(f"  {name:<18} {strategy.formula}" for name, strategy in STRATEGIES.items())
     parser.description = (

@@ -22,9 +22,9 @@ from histogp.kernels import SHORT_NAMES, as_kernel
 from histogp.sources.chunks import CHUNK_BYTES, Files
 from histogp.streaming import StreamingRidge, StreamingRidgeClassifier
 
-# Numbers for each value of a chunk while it is learnt from: the terms of its expansion, by default.
+# Numbers for each value of a chunk while it is learned from: the terms of its expansion, by default.
 VALUES_PER_FEATURE = 3
-# Seconds between two files of what was learnt so far.
+# Seconds between two files of what was learned so far.
 CHECKPOINT_SECONDS = 10.0
 # Options of `histogp fit` that mean something only for a Gaussian process, and what they are if nobody gives them.
 OTHERS = {
@@ -62,6 +62,7 @@ _UNTOLD = ("n_jobs", "feature_map", "additive", "map")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of ``histogp fit`` for --stream."""
     parser.add_argument(
         "--stream",
         action="store_true",
@@ -97,7 +98,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         type=float,
         default=CHECKPOINT_SECONDS,
-        help=f"with --stream, write what was learnt so far every so often; default: {CHECKPOINT_SECONDS:g}",
+        help=f"with --stream, write what was learned so far every so often; default: {CHECKPOINT_SECONDS:g}",
     )
     parser.add_argument("--pca", type=int, help="with --stream, principal components to learn from; default: all")
     parser.add_argument(
@@ -109,7 +110,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Learn and write the model. Until that is there, a file beside it holds what was learnt so far."""
+    """Learn and write the model. Until that is there, a file beside it holds what was learned so far."""
     _refuse_others(options)
     output = Path(options.output)
     checkpoint = output.with_name(f"{output.name}.part")
@@ -119,7 +120,7 @@ def run(options: argparse.Namespace) -> None:
     _keep_input(output, files)
     identity = [f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files.paths]
     identity.append(f"label {options.label!r}, without {options.ignore!r}")
-    model = _begin(options)
+    model = _new_model(options)
     if options.resume and checkpoint.exists():
         model = _restored(checkpoint, identity, model)
     n_rows = [source.n_rows for source in files]
@@ -153,8 +154,8 @@ def run(options: argparse.Namespace) -> None:
         say(f"weights of blocks: {counts}")
     say(
         f"{output}: {model.n_samples_seen_:,} rows, {model.n_features_in_:,} features, {kind}; "
-        + (f"{n_before:,} rows were learnt before; " if n_before else "")
-        + f"learnt in {perf_counter() - start:.2f} s, alpha {alpha:.3g}, {output.stat().st_size / 1e6:.1f} MB"
+        + (f"{n_before:,} rows were learned before; " if n_before else "")
+        + f"learned in {perf_counter() - start:.2f} s, alpha {alpha:.3g}, {output.stat().st_size / 1e6:.1f} MB"
     )
 
 
@@ -164,24 +165,26 @@ def _keep_input(output: Path, files: Files) -> None:
         raise DataError(f"{output} is an input of this command; write to another file.")
 
 
-def _begin(options: argparse.Namespace) -> Any:
+def _new_model(options: argparse.Namespace) -> Any:
+    """A model that has learned nothing yet."""
     common = {"alpha": options.alpha, "pca_components": options.pca, "random_state": options.seed}
-    feature_map = None if options.block else _map(options)
+    feature_map = None if options.block else _feature_map(options)
     if options.block:
-        blocks = [(f"{one.start}:{'' if one.stop is None else one.stop}", _map(options), one) for one in options.block]
+        names = [f"{one.start}:{'' if one.stop is None else one.stop}" for one in options.block]
+        blocks = [(name, _feature_map(options), one) for name, one in zip(names, options.block, strict=True)]
         common |= {"blocks": blocks, "block_weights": options.block_weights}
     elif options.block_weights:
-        raise DataError("--block-weights is for --block.")
+        raise DataError("--block-weights needs --block.")
     if options.task == "regression":
         if options.class_weight:
-            raise DataError("--class-weight is for classification.")
+            raise DataError("--class-weight needs --task classification.")
         return StreamingRidge(feature_map, **common)
     if options.class_weight == "balanced-ovr":
         raise DataError("--class-weight balanced-ovr is not for --stream; balanced is.")
     return StreamingRidgeClassifier(feature_map, class_weight=options.class_weight, **common)
 
 
-def _map(options: argparse.Namespace) -> AdditiveChi2Map | ExpChi2Sampler:
+def _feature_map(options: argparse.Namespace) -> AdditiveChi2Map | ExpChi2Sampler:
     additive = AdditiveChi2Map(n_jobs=options.jobs)
     if options.terms is not None:
         additive.set_params(n_terms=options.terms)
@@ -193,11 +196,12 @@ def _map(options: argparse.Namespace) -> AdditiveChi2Map | ExpChi2Sampler:
 
 
 def _restored(checkpoint: Path, identity: list[str], like_this: Any) -> Any:
+    """The model of a checkpoint, if it is of these files and parameters."""
     model = histogp.load(checkpoint)
     if histogp.describe(checkpoint)["notes"] != identity:
-        raise DataError(f"{checkpoint} is of other files or columns than these; without --resume it begins anew.")
+        raise DataError(f"{checkpoint} was written for other files or columns; begin anew without --resume.")
     if type(model) is not type(like_this) or _settings(model) != _settings(like_this):
-        raise DataError(f"{checkpoint} was begun with other options; without --resume it begins anew.")
+        raise DataError(f"{checkpoint} was written with other options; give those, or begin anew without --resume.")
     return model
 
 
@@ -211,6 +215,7 @@ def _settings(model: Any) -> dict[str, Any]:
 
 
 def _seen(model: Any) -> int:
+    """The number of rows that the model has learned from."""
     return getattr(model, "n_samples_seen_", 0)
 
 
@@ -236,6 +241,7 @@ def _chunks(files: Files, n_skipped: int) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _labels(labels: Any, model: Any, options: argparse.Namespace) -> Any:
+    """Labels of a chunk, of the type that those of the first chunk had."""
     if options.task == "regression":
         return numeric(labels)
     if not hasattr(model, "classes_"):
@@ -267,7 +273,7 @@ def refuse_options(options: argparse.Namespace) -> None:
     """Refuse what has no meaning without --stream, or with another kernel."""
     for name, unset in OWN.items():
         if getattr(options, name) != unset:
-            raise DataError(f"--{name.replace('_', '-')} is for --stream.")
+            raise DataError(f"--{name.replace('_', '-')} needs --stream.")
     _refuse_for_kernel(options)
 
 

@@ -33,6 +33,7 @@ histogp update model.histogp more.npy --labels more_labels.npy -o newer.histogp
 
 
 def add_command(commands: Any) -> None:
+    """The options of ``histogp update``."""
     parser = new_command(commands, "update", "teach a model further rows, also of new classes", EXAMPLES)
     parser.add_argument("model", metavar="MODEL", help="a file that histogp fit wrote, with its training rows")
     add_data(parser, labels=True)
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace) -> None:
     say(
         f"{output}: {_n_examples(model) - n_before:,} rows more, {_n_examples(model):,} in all"
         + (f"; new: {', '.join(new)}" if new else "")
-        + f"; learnt in {seconds:.2f} s"
+        + f"; learned in {seconds:.2f} s"
         + (f" ({model.n_iter_} iterations)" if has_posterior(model) else "")
     )
 

@@ -35,8 +35,8 @@ def read_idx(path: Any) -> np.ndarray:
 def load_idx_folder(folder: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Training and test images and labels, as ``(X_train, y_train, X_test, y_test)``, from a folder.
 
-    The folder holds ``train-images-idx3-ubyte``, ``train-labels-idx1-ubyte`` and the same with ``t10k``,
-    gzipped or not.
+    The folder holds ``train-images-idx3-ubyte``, ``train-labels-idx1-ubyte`` ``t10k-images-idx3-ubyte`` and
+    ``t10k-labels-idx1-ubyte``, gzipped or not.
     """
     names = [f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
     return tuple(read_idx(_find(Path(folder), name)) for name in names)  # type: ignore[return-value]
@@ -69,11 +69,11 @@ _IMAGES_AT_ONCE = 2_000
 
 
 def orientation_histograms(images: np.ndarray, *, cell: int = 4, n_orientations: int = 9) -> np.ndarray:
-    """HOG-like features: one orientation histogram a cell, the whole L1-normalised.
+    """HOG-like features: one orientation histogram a cell, the whole L1-normalized.
 
     Gradients of the square-rooted intensities vote with their length for the two nearest of
     ``n_orientations`` unsigned orientations, in every cell that they touch: cells overlap their
-    neighbours by one pixel, which counts half there.
+    neighbors by one pixel, which counts half there.
 
     Parameters
     ----------
@@ -92,6 +92,7 @@ def orientation_histograms(images: np.ndarray, *, cell: int = 4, n_orientations:
 
 
 def _histograms(images: np.ndarray, cell: int, n_orientations: int) -> np.ndarray:
+    """`orientation_histograms` of images that fit into memory several times."""
     intensity = np.pad(np.sqrt(images.astype(np.float32) / 255), ((0, 0), (1, 1), (1, 1)))
     horizontal = intensity[:, 1:-1, 2:] - intensity[:, 1:-1, :-2]
     vertical = intensity[:, 2:, 1:-1] - intensity[:, :-2, 1:-1]

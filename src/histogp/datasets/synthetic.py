@@ -20,7 +20,7 @@ def make_bags_of_words(
     class_share: float = 0.3,
     random_state: Any = None,
 ) -> tuple[Any, np.ndarray]:
-    """L1-normalised word histograms, drawn from one multinomial distribution a class.
+    """L1-normalized word histograms, drawn from one multinomial distribution a class.
 
     A class mixes a distribution common to all, with ``1 - class_share``, and one of its own. The
     defaults leave about 12% of the entries non-zero.
@@ -89,7 +89,7 @@ def make_planted_words(
     noise: float = 0.5,
     random_state: Any = None,
 ) -> tuple[Any, np.ndarray, np.ndarray]:
-    """L1-normalised sparse histograms whose class depends on a few words.
+    """L1-normalized sparse histograms whose class depends on a few words.
 
     Every relevant word speaks for one of the two classes, the more it occurs, up to a limit. ``noise`` is the standard
     deviation of what else decides, in units of that of the words.

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from histogp.plotting._axes import new_axes
-from histogp.plotting.uncertainty_display import COLOURS
+from histogp.plotting.uncertainty_display import COLORS
 
 
 class ActiveLearningDisplay:
@@ -72,7 +72,7 @@ class ActiveLearningDisplay:
         """
         runs = [run for several in curves.values() for run in several]
         if not runs:
-            raise ValueError("There are no curves to show.")
+            raise ValueError("There are no curves to show; give at least one run of one strategy.")
         if not all(isinstance(run, Mapping) and {"n_labels", score} <= run.keys() for run in runs):
             raise ValueError(f"curves must be lists of curves, by strategy, each with 'n_labels' and {score!r}.")
         n_labels = np.asarray(runs[0]["n_labels"])
@@ -88,13 +88,13 @@ class ActiveLearningDisplay:
         self.ax_ = new_axes("ActiveLearningDisplay", ax)
         self.figure_ = self.ax_.figure
         self.lines_, self.bands_ = {}, {}
-        styles = zip(cycle(COLOURS), cycle(["-", "--", ":"]), strict=False)
-        for (name, values), (colour, style) in zip(self.scores.items(), styles, strict=False):
+        styles = zip(cycle(COLORS), cycle(["-", "--", ":"]), strict=False)
+        for (name, values), (color, style) in zip(self.scores.items(), styles, strict=False):
             mean, margin = band(values, confidence)
-            (self.lines_[name],) = self.ax_.plot(self.n_labels, mean, style, color=colour, label=name)
+            (self.lines_[name],) = self.ax_.plot(self.n_labels, mean, style, color=color, label=name)
             if len(values) > 1:
                 self.bands_[name] = self.ax_.fill_between(
-                    self.n_labels, mean - margin, mean + margin, color=colour, alpha=0.15, linewidth=0
+                    self.n_labels, mean - margin, mean + margin, color=color, alpha=0.15, linewidth=0
                 )
         self.ax_.set_xlabel("labels")
         self.ax_.set_ylabel(self.score_name)

@@ -104,10 +104,10 @@ class LikelihoodDisplay:
         self.figure_ = self.ax_.figure
         self.lines_ = {}
         for name, curve in self.likelihoods.items():
-            _, label, colour, style = _METHODS[name]
-            (self.lines_[name],) = self.ax_.plot(self.values, -curve, style, color=colour, label=label)
+            _, label, color, style = _METHODS[name]
+            (self.lines_[name],) = self.ax_.plot(self.values, -curve, style, color=color, label=label)
             best = curve.argmax()
-            self.ax_.plot(self.values[best], -curve[best], "o", color=colour, markersize=5)
+            self.ax_.plot(self.values[best], -curve[best], "o", color=color, markersize=5)
         self.ax_.set_xscale("log")
         self.ax_.set_xlabel(self.parameter.removeprefix("transform__"))
         self.ax_.set_ylabel("negative log marginal likelihood")

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from histogp.plotting._axes import new_axes
 
-_LABELLED = 30
+_LABELED = 30
 
 
 class RelevanceDisplay:
@@ -54,15 +54,15 @@ class RelevanceDisplay:
     def plot(self, *, top: int | None = 20, ax: Any = None, **bars: Any) -> RelevanceDisplay:
         """Draw the bars; see `from_estimator`."""
         order: np.ndarray = np.argsort(-self.relevance, kind="stable")[:top]
-        height = 1.2 + 0.24 * min(len(order), _LABELLED)
+        height = 1.2 + 0.24 * min(len(order), _LABELED)
         self.ax_ = new_axes("RelevanceDisplay", ax, (6.4, height))
         self.figure_ = self.ax_.figure
         self.bars_ = self.ax_.barh(np.arange(len(order)), self.relevance[order], **{"color": "#2f6fb0", **bars})
         self.ax_.set_ylim(len(order) - 0.4, -0.6)
         self.ax_.set_xlabel("share of the prior variance")
-        if len(order) <= _LABELLED:
+        if len(order) <= _LABELED:
             self.ax_.set_yticks(np.arange(len(order)), [str(self.names[k]) for k in order])
-        self.ax_.set_ylabel("feature" if len(order) <= _LABELLED else "rank of the feature")
+        self.ax_.set_ylabel("feature" if len(order) <= _LABELED else "rank of the feature")
         for side in ("top", "right"):
             self.ax_.spines[side].set_visible(False)
         return self

@@ -11,11 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from histogp.gp import VARIANCE_METHODS, warning_once
 from histogp.plotting._axes import new_axes
-from histogp.plotting.uncertainty_display import COLOURS, variances
+from histogp.plotting.uncertainty_display import COLORS, variances
 
 
 class TightnessDisplay:
-    """Variances by several methods, for rows in the order of their precise variance.
+    """Variances by several methods, for samples in the order of their precise variance.
 
     Use `from_estimator`, or give the values yourself.
 
@@ -49,14 +49,14 @@ class TightnessDisplay:
         n_eigenvectors: Any = 8,
         ax: Any = None,
     ) -> TightnessDisplay:
-        """Compute the variances of the latent function at each row of X, and plot.
+        """Compute the variances of the latent function at each sample of X, and plot.
 
         With several outputs they are those of the first; the others differ by their unit only.
 
         Parameters
         ----------
         estimator : fitted HistogramGPClassifier, HistogramGPRegressor or HistogramGPOneClass
-            With its training examples.
+            With its training samples.
         X : {array-like, sparse matrix} of shape (n, n_features)
         methods : list of str, default=all methods of `predict_variance`
             Those shown. The precise variance is computed for the order in any case.
@@ -81,14 +81,14 @@ class TightnessDisplay:
         order = np.argsort(self.precise, kind="stable")
         self.lines_ = {}
         # Dots on crosses, so that both show where two methods agree.
-        styles = zip(cycle(COLOURS), cycle("x."), strict=False)
-        for (name, variance), (colour, marker) in zip(self.variances.items(), styles, strict=False):
+        styles = zip(cycle(COLORS), cycle("x."), strict=False)
+        for (name, variance), (color, marker) in zip(self.variances.items(), styles, strict=False):
             heights = _to_unit_interval(variance) if normalize else variance
             style = {"linewidth": 2, "zorder": 3} if name == "precise" else {"marker": marker, "linestyle": "none"}
-            (self.lines_[name],) = self.ax_.plot(heights[order], color=colour, markersize=4, label=name, **style)
+            (self.lines_[name],) = self.ax_.plot(heights[order], color=color, markersize=4, label=name, **style)
         if not normalize:
             self.ax_.set_yscale("log")
-        self.ax_.set_xlabel("rows in the order of their precise variance")
+        self.ax_.set_xlabel("samples in the order of their precise variance")
         self.ax_.set_ylabel("variance, scaled to [0, 1]" if normalize else "variance of the latent function")
         self.ax_.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, markerscale=2)
         return self

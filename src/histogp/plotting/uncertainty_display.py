@@ -17,13 +17,13 @@ from histogp.gp import warning_once
 from histogp.plotting._axes import new_axes
 
 # One a method; blue is the mean.
-COLOURS = ("#1b1b1b", "#d07a1e", "#3a9a6a", "#8a4a9e", "#4aa3b8", "#c23b5a", "#a08a1f")
+COLORS = ("#1b1b1b", "#d07a1e", "#3a9a6a", "#8a4a9e", "#4aa3b8", "#c23b5a", "#a08a1f")
 # How far the line goes, in units of the largest training value.
 _BEYOND = 1.25
 
 
 class UncertaintyDisplay:
-    """The posterior mean along one feature, a band of some standard deviations around it, and the training examples.
+    """The posterior mean along one feature, a band of some standard deviations around it, and the training samples.
 
     Use `from_estimator`, or give the values yourself.
 
@@ -35,7 +35,7 @@ class UncertaintyDisplay:
     deviation : array-like of shape (n,) or dict of array-like of shape (n,)
         Standard deviations; a dict has those of several methods by name.
     points, targets : array-like of shape (n_points,) or None, default=None
-        Values of the feature and targets of training examples.
+        Values of the feature and targets of training samples.
     feature_name : str, default="feature"
     target_name : str, default="target"
 
@@ -49,7 +49,7 @@ class UncertaintyDisplay:
     outlines_ : dict of pairs of matplotlib Lines, by method
         The lower and the upper edge of each band; empty for one method.
     points_ : matplotlib Line or None
-        Markers of the training examples.
+        Markers of the training samples.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class UncertaintyDisplay:
         feature_name: str = "feature",
         target_name: str = "target",
     ):
+        """Keep the values as arrays, and deviations by method."""
         self.values = np.asarray(values, float)
         self.mean = np.asarray(mean, float)
         deviations = deviation if isinstance(deviation, dict) else {"precise": deviation}
@@ -91,20 +92,20 @@ class UncertaintyDisplay:
     ) -> UncertaintyDisplay:
         """Predict with a fitted estimator along one feature, and plot.
 
-        The line goes from 0 to 1.25 times the largest training value of the feature. Training examples are shown at
+        The line goes from 0 to 1.25 times the largest training value of the feature. Training samples are shown at
         their value of that feature, whatever their other features are. With ``class_weight="balanced-ovr"`` the band is
         the one that `predict_variance` has for all classes.
 
         Parameters
         ----------
         estimator : fitted HistogramGPClassifier or HistogramGPRegressor
-            With its training examples.
+            With its training samples.
         feature : int, default=0
             The number of the feature.
         X : {array-like, sparse matrix} of shape (n, n_features) or None, default=None
-            Rows to predict in place of the line, for instance rows that sum to one.
+            Samples to predict in place of the line, for instance some that sum to one.
         reference : array-like of shape (n_features,) or None, default=None
-            Where the line holds the other features; None is the mean of the training rows.
+            Where the line holds the other features; None is the mean of the training samples.
         method : str or list of str, default="precise"
             One or several of `predict_variance`. Several give an outline each, and the first the shaded band.
         include_noise : bool, default=False
@@ -112,7 +113,7 @@ class UncertaintyDisplay:
         n_eigenvectors : int or sequence of int, default=8
             For "fine"; several numbers give an outline each.
         class_ : int or None, default=None
-            For classifiers: the class that is told from the rest, as an index into ``classes_``; its examples have
+            For classifiers: the class that is told from the rest, as an index into ``classes_``; its samples have
             the target 1, others -1. None is the second of two classes, the first of more.
         output : int, default=0
             For regressors with several outputs.
@@ -161,16 +162,16 @@ class UncertaintyDisplay:
             self.values, *next(iter(edges.values())), color="#2f6fb0", alpha=0.22, linewidth=0, label=label
         )
         self.outlines_ = {}
-        styles = zip(cycle(COLOURS), chain("-", cycle(("--", ":", "-."))), strict=False)
-        for (name, pair), (colour, style) in zip(edges.items() if len(edges) > 1 else (), styles, strict=False):
-            lower, upper = (self.ax_.plot(self.values, e, style, color=colour, linewidth=1.3)[0] for e in pair)
+        styles = zip(cycle(COLORS), chain("-", cycle(("--", ":", "-."))), strict=False)
+        for (name, pair), (color, style) in zip(edges.items() if len(edges) > 1 else (), styles, strict=False):
+            lower, upper = (self.ax_.plot(self.values, e, style, color=color, linewidth=1.3)[0] for e in pair)
             upper.set_label(name)
             self.outlines_[name] = (lower, upper)
         (self.line_,) = self.ax_.plot(self.values, self.mean, color="#2f6fb0", linewidth=2, label="posterior mean")
         self.points_ = None
         if self.points is not None:
             (self.points_,) = self.ax_.plot(
-                self.points, self.targets, "x", color="#1b1b1b", markersize=5, alpha=0.7, label="training examples"
+                self.points, self.targets, "x", color="#1b1b1b", markersize=5, alpha=0.7, label="training samples"
             )
         self.ax_.set_xlabel(self.feature_name)
         self.ax_.set_ylabel(self.target_name)
@@ -198,19 +199,19 @@ def variances(
 
 
 def _line(training: Any, feature: int, largest: float, reference: Any, grid_resolution: int) -> np.ndarray:
-    """Rows that differ in one feature, (grid_resolution, n_features)."""
+    """Samples that differ in one feature, (grid_resolution, n_features)."""
     if not isinstance(grid_resolution, Integral) or grid_resolution < 2:
         raise ValueError(f"grid_resolution must be a whole number above 1; got {grid_resolution!r}.")
     row = np.asarray(training.mean(axis=0) if reference is None else reference, float)
     if row.shape != training.shape[1:]:
-        raise ValueError(f"reference must be one row of {training.shape[1]} features; got the shape {row.shape}.")
+        raise ValueError(f"reference must be one sample of {training.shape[1]} features; got the shape {row.shape}.")
     rows = np.tile(row, (grid_resolution, 1))
     rows[:, feature] = np.linspace(0, _BEYOND * largest if largest > 0 else 1.0, grid_resolution)
     return rows
 
 
 def _of_class(classifier: Any, rows: Any, labels: np.ndarray, class_: int | None) -> tuple[np.ndarray, np.ndarray, str]:
-    """Mean, targets of the training examples and what they are."""
+    """Mean, targets of the training samples and what they are, for one class."""
     classes = classifier.classes_
     two = len(classes) == 2
     number = int(two) if class_ is None else class_
@@ -221,6 +222,7 @@ def _of_class(classifier: Any, rows: Any, labels: np.ndarray, class_: int | None
 
 
 def _of_output(regressor: Any, rows: Any, labels: np.ndarray, output: int) -> tuple[np.ndarray, np.ndarray, str]:
+    """Mean, targets of the training samples and what they are, for one output."""
     targets = labels.reshape(len(labels), -1)
     _check_index("output", output, targets.shape[1])
     mean = regressor.predict(rows).reshape(rows.shape[0], -1)

@@ -1,4 +1,4 @@
-"""Whether a model knows how sure it is: probabilities, novelties and variances on test rows."""
+"""Whether a model knows how sure it is: probabilities, novelties and variances on test samples."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from histogp.reports.page import Section
 
 BINS = 15
 NOVELTY_BINS = 30
-# Rows whose variances are computed; enough for a chart.
-MOST_ROWS = 5000
+# Samples whose variances are computed; enough for a chart.
+MOST_VARIANCES = 5000
 # A model that tells so many pairs apart notices what it does not know.
 NOTICED = 0.9
 # Standard deviations, and the part of normal errors within them.
@@ -28,22 +28,22 @@ CLOSE = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """Rows in bins by the probability of their most probable class; bins without rows are left out.
+    """Samples in bins by the probability of their most probable class; empty bins are left out.
 
     low, high : where the bins begin and end
-    n_rows, probability, right : of each bin the rows, their mean probability and the part that is right
-    error : the expected calibration error, the mean distance between the last two over all rows
+    n_samples, probability, right : of each bin the samples, their mean probability and the part that is right
+    error : the expected calibration error, the mean distance between the last two over all samples
     """
 
     low: np.ndarray
     high: np.ndarray
-    n_rows: np.ndarray
+    n_samples: np.ndarray
     probability: np.ndarray
     right: np.ndarray
 
     @property
     def error(self) -> float:
-        return float(np.average(np.abs(self.probability - self.right), weights=self.n_rows))
+        return float(np.average(np.abs(self.probability - self.right), weights=self.n_samples))
 
 
 def classifier_sections(
@@ -55,7 +55,7 @@ def classifier_sections(
     if probabilities is not None:
         right = model.classes_[probabilities.argmax(axis=1)] == evaluation.labels
         sections.append(_reliability(reliability(probabilities.max(axis=1), right)))
-    index = some_rows(evaluation.n_rows)
+    index = some_samples(evaluation.n_samples)
     known = _if_possible(model, lambda: model.novelty(X[index]))
     unknown = _if_possible(model, lambda: model.novelty(shuffled(X[index])))
     if known is not None and unknown is not None:
@@ -65,7 +65,7 @@ def classifier_sections(
 
 def regressor_sections(model: Any, evaluation: Evaluation, X: Any) -> list[Section]:
     """How many targets are as near to the prediction as the variance says."""
-    index = some_rows(evaluation.n_rows)
+    index = some_samples(evaluation.n_samples)
     variance = _if_possible(model, lambda: model.predict_variance(X[index], model.posterior_.quick_method))
     if variance is None:
         return []
@@ -83,7 +83,7 @@ def regressor_sections(model: Any, evaluation: Evaluation, X: Any) -> list[Secti
 
 
 def reliability(probability: np.ndarray, right: np.ndarray) -> Reliability:
-    """Of rows with these probabilities (n,) of their most probable class, right or not (n,)."""
+    """Reliability of samples with these probabilities (n,) of their most probable class, right or not (n,)."""
     bins = np.minimum((probability * BINS).astype(int), BINS - 1)
     counts, probabilities, hits = (
         np.bincount(bins, weights, minlength=BINS) for weights in (None, probability, right.astype(float))
@@ -99,7 +99,7 @@ def coverage(errors: np.ndarray, deviations: np.ndarray) -> dict[int, float]:
 
 
 def shuffled(X: Any, seed: int = 0) -> Any:
-    """The rows of X with their bins in random order, as CSR."""
+    """The samples of X with their features in random order, as CSR."""
     rows = sparse.csr_array(X, copy=True)
     rng = np.random.default_rng(seed)
     for begin, end in zip(rows.indptr[:-1], rows.indptr[1:], strict=True):
@@ -109,13 +109,13 @@ def shuffled(X: Any, seed: int = 0) -> Any:
     return rows
 
 
-def some_rows(n: int) -> np.ndarray:
-    """Numbers of rows, spread evenly, because files are often sorted."""
-    return np.unique(np.linspace(0, n - 1, MOST_ROWS).astype(int))
+def some_samples(n: int) -> np.ndarray:
+    """Positions of some of n samples, spread evenly, because data are often sorted."""
+    return np.unique(np.linspace(0, n - 1, MOST_VARIANCES).astype(int))
 
 
 def _if_possible(model: Any, compute: Callable[[], np.ndarray]) -> np.ndarray | None:
-    """None where the training examples would be needed, but were not saved."""
+    """None where the training samples would be needed, but were not saved."""
     try:
         return compute()
     except ValueError:
@@ -125,9 +125,10 @@ def _if_possible(model: Any, compute: Callable[[], np.ndarray]) -> np.ndarray | 
 
 
 def _reliability(found: Reliability) -> Section:
+    """Probabilities against what comes true, as a chart and a table."""
     text = (
-        "Of the rows that it gives a probability of 90%, nine in ten should be right: then the points are on the "
-        "dashed line, but for those of few rows, which scatter. On average over the rows they are "
+        "Of the samples that it gives a probability of 90%, nine in ten should be right: then the points are on the "
+        "dashed line, but for those of few samples, which scatter. On average over the samples they are "
         f"{found.error:.1%} off (expected calibration error, {BINS} bins)."
     )
     series = [
@@ -144,25 +145,26 @@ def _reliability(found: Reliability) -> Section:
     rows = [
         [f"{low:.0%} to {high:.0%}", f"{n:,}", f"{probability:.1%}", f"{right:.1%}"]
         for low, high, n, probability, right in zip(
-            found.low, found.high, found.n_rows, found.probability, found.right, strict=True
+            found.low, found.high, found.n_samples, found.probability, found.right, strict=True
         )
     ]
-    table = charts.data_table(["probability", "rows", "on average", "right"], rows)
+    table = charts.data_table(["probability", "samples", "on average", "right"], rows)
     return Section("What its probabilities are worth", text, chart + table)
 
 
 def _novelty(known: np.ndarray, unknown: np.ndarray, gallery: str) -> Section:
+    """Novelties of test samples (n,) beside those of shuffled ones (n,), and pictures."""
     told_apart = roc_auc_score(np.repeat([0, 1], [len(known), len(unknown)]), np.concatenate([known, unknown]))
     text = (
-        "Novelty is how little the training examples tell about a row: 0 all of it, 1 nothing. For comparison the bins "
-        f"of {len(known):,} test rows are shuffled, which makes rows that the model cannot know. Of a test row and a "
-        f"shuffled one, the shuffled one is the more novel in {told_apart:.0%} of all pairs: "
+        "Novelty is how little the training samples tell about another one: 0 all of it, 1 nothing. For comparison the "
+        f"features of {len(known):,} test samples are shuffled, which makes samples that the model cannot know. Of a "
+        f"test sample and a shuffled one, the shuffled one is the more novel in {told_apart:.0%} of all pairs: "
     )
     text += "it notices what it does not know." if told_apart >= NOTICED else "here novelty does not tell them apart."
     edges = np.linspace(0, max(known.max(), unknown.max(), np.finfo(float).tiny), NOVELTY_BINS + 1)
-    series = [_outline("test rows", known, edges), _outline("shuffled rows", unknown, edges)]
+    series = [_outline("test samples", known, edges), _outline("shuffled samples", unknown, edges)]
     chart = charts.line_chart(
-        series, x_label="novelty", y_label="part of the rows", title="Novelty of test rows and of shuffled ones"
+        series, x_label="novelty", y_label="part of the samples", title="Novelty of test samples and of shuffled ones"
     )
     return Section("What it has not seen before", text, chart + gallery)
 
@@ -178,6 +180,7 @@ def _outline(name: str, values: np.ndarray, edges: np.ndarray) -> Series:
 def _most_novel(
     evaluation: Evaluation, X: Any, index: np.ndarray, novelty: np.ndarray, image_shape: tuple[int, int] | None
 ) -> str:
+    """Pictures of the test samples ``index`` with the largest novelty; nothing if they are no images."""
     if image_shape is None:
         return ""
     order = np.argsort(-novelty, kind="stable")[: pictures.MOST_PICTURES]
@@ -186,4 +189,5 @@ def _most_novel(
         wrong = bool(evaluation.predictions[i] != evaluation.labels[i])
         but = f", but it is {evaluation.labels[i]}" if wrong else ""
         captions.append((f"novelty {value:.3f}", f"taken for {evaluation.predictions[i]}{but}", wrong))
-    return '<p class="note">The most novel test rows:</p>' + pictures.of_rows(X, index[order], captions, image_shape)
+    shown = pictures.of_samples(X, index[order], captions, image_shape)
+    return f'<p class="note">The most novel test samples:</p>{shown}'

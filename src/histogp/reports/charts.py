@@ -1,4 +1,4 @@
-"""Charts as inline SVG and tables as HTML; `histogp.reports.page` holds their colours."""
+"""Charts as inline SVG and tables as HTML; `histogp.reports.page` holds their colors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-N_COLOURS = 6  # further lines begin again with the first
+N_COLORS = 6  # further lines begin again with the first
 MOST_CLASSES = 30  # a larger confusion table is cut to the worst classes
 WORST_CLASSES = 20
 MOST_POINTS = 2000
@@ -55,8 +55,8 @@ def line_chart(
     x_axis = Axis.around(np.concatenate([x for _, x, _ in lines]), log=log_x)
     y_axis = Axis.around(np.concatenate([y for _, _, y in lines]), log=log_y, limits=y_range)
     frame = _Frame(x_axis, y_axis, _WIDTH, _HEIGHT)
-    drawn = "".join(_line(frame, one, x, y, k % N_COLOURS + 1) for k, (one, x, y) in enumerate(lines))
-    keys = "".join(_key(one, k % N_COLOURS + 1) for k, (one, _, _) in enumerate(lines))
+    drawn = "".join(_line(frame, one, x, y, k % N_COLORS + 1) for k, (one, x, y) in enumerate(lines))
+    keys = "".join(_key(one, k % N_COLORS + 1) for k, (one, _, _) in enumerate(lines))
     legend = f'<ul class="legend">{keys}</ul>' if len(lines) > 1 else ""
     return _figure(title, legend, frame.draw(drawn, x_label, y_label, title))
 
@@ -218,6 +218,7 @@ class _Frame:
         return np.stack([across, down], axis=1)
 
     def draw(self, content: str, x_label: str, y_label: str, title: str) -> str:
+        """The SVG of the axes with their ticks and labels, around the content."""
         right, bottom = self.width - _RIGHT, self.height - _BOTTOM
         x_at = self.place(self.x.ticks, np.full(len(self.x.ticks), self.y.low))[:, 0]
         y_at = self.place(np.full(len(self.y.ticks), self.x.low), self.y.ticks)[:, 1]
@@ -255,7 +256,7 @@ def _drawable(x: Any, y: Any, log_x: bool = False, log_y: bool = False) -> tuple
     return x[keep], y[keep]
 
 
-def _line(frame: _Frame, series: Series, x: np.ndarray, y: np.ndarray, colour: int) -> str:
+def _line(frame: _Frame, series: Series, x: np.ndarray, y: np.ndarray, color: int) -> str:
     places = frame.place(x, y)
     path = "L".join(f"{px:.1f},{py:.1f}" for px, py in places)
     texts = (escape(f"{series.name}: {a:.10g}, {b:.10g}") for a, b in zip(x, y, strict=True))
@@ -264,19 +265,20 @@ def _line(frame: _Frame, series: Series, x: np.ndarray, y: np.ndarray, colour: i
         for (px, py), text in zip(places, texts, strict=True)
     )
     dense = " dense" if len(x) > MOST_MARKERS else ""
-    return f'<g class="{_line_class(series, colour)}{dense}"><path d="M{path}"/>{markers}</g>'
+    return f'<g class="{_line_class(series, color)}{dense}"><path d="M{path}"/>{markers}</g>'
 
 
-def _key(series: Series, colour: int) -> str:
-    swatch = f'<g class="{_line_class(series, colour)}"><path d="M1,6H31"/><circle cx="16" cy="6" r="4"/></g>'
+def _key(series: Series, color: int) -> str:
+    swatch = f'<g class="{_line_class(series, color)}"><path d="M1,6H31"/><circle cx="16" cy="6" r="4"/></g>'
     return f'<li><svg width="32" height="12" aria-hidden="true">{swatch}</svg>{escape(series.name)}</li>'
 
 
-def _line_class(series: Series, colour: int) -> str:
-    return f"line colour-{colour}{' dashed' if series.dashed else ''}"
+def _line_class(series: Series, color: int) -> str:
+    return f"line color-{color}{' dashed' if series.dashed else ''}"
 
 
 def _confusion_row(counts: np.ndarray, truth: int, shown: Sequence[int], labels: Sequence[str]) -> str:
+    """One class of the confusion table: counts of what it was taken for, and its recall."""
     total = counts.sum()
     cells = []
     for k in shown:

@@ -1,4 +1,4 @@
-"""Which kernel to use: the same rows learnt with each of them, side by side."""
+"""Which kernel to use: all learn from one set of samples, and are compared on another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.metrics import log_loss
 
 from histogp.gp import HistogramGPClassifier, HistogramGPRegressor
 from histogp.reports import charts
-from histogp.reports.curves import MOST_ROWS
+from histogp.reports.curves import MOST_SAMPLES
 from histogp.reports.evaluation import best_microseconds, evaluate
 from histogp.reports.page import Section
 
@@ -25,7 +25,7 @@ class Compared:
     """What one kernel came to.
 
     score : accuracy, or R2; loss : the logarithmic loss, or the root of the mean squared error
-    hits : (n,), whether each test row was right, or minus its squared error
+    hits : (n,), whether each test sample was right, or minus its squared error
     failure : why there is nothing of this
     """
 
@@ -52,7 +52,7 @@ def compare(
     seed: int = 0,
     say: Callable[[str], None] = lambda stage: None,
 ) -> list[Compared]:
-    """Learn with each kernel, its scale and noise found by the evidence, and predict the test rows."""
+    """Learn with each kernel, its scale and noise found by the evidence, and predict the test samples."""
     found = []
     for kernel in kernels:
         say(f"learning with {kernel}")
@@ -67,6 +67,7 @@ def compare(
 
 
 def _measured(kernel: str, model: Any, X: Any, y: np.ndarray, X_test: Any, y_test: np.ndarray) -> Compared:
+    """Fit a model, and measure it on the test samples."""
     start = perf_counter()
     model.fit(X, y)
     seconds = perf_counter() - start
@@ -81,7 +82,7 @@ def _measured(kernel: str, model: Any, X: Any, y: np.ndarray, X_test: Any, y_tes
         hits = -((evaluation.predictions - y_test) ** 2)
     score = next(iter(evaluation.scores.values()))
     likelihood = getattr(model, "log_marginal_likelihood_", np.nan)
-    microseconds = best_microseconds(model.predict, X_test[:MOST_ROWS])
+    microseconds = best_microseconds(model.predict, X_test[:MOST_SAMPLES])
     return Compared(kernel, score, loss, likelihood, seconds, microseconds, hits)
 
 
@@ -89,14 +90,14 @@ def advice(results: Sequence[Compared]) -> str:
     """A sentence or two on which one to take."""
     done = [one for one in results if one.hits is not None]
     if not done:
-        return "None of the kernels could learn from these rows."
+        return "None of the kernels could learn from these samples."
     best = max(done, key=lambda one: (one.score, -one.loss))
     close = [one for one in done if one is not best and not _is_worse(one, best)]
-    text = f"Take {best.kernel}: it predicts these rows best."
+    text = f"Take {best.kernel}: it predicts these samples best."
     if close:
         *first, last = [one.kernel for one in close]
         names = f"{', '.join(first)} and {last}" if first else last
-        text = f"{best.kernel} predicts these rows best, but {names} {_verb(close)} no worse than chance explains."
+        text = f"{best.kernel} predicts these samples best, but {names} {_verb(close)} no worse than chance explains."
         quick = min([best, *close], key=lambda one: one.microseconds)
         if quick is not best:
             text += f" {quick.kernel} predicts {best.microseconds / quick.microseconds:.1f} times as fast."
@@ -108,7 +109,7 @@ def _verb(ones: Sequence[Any]) -> str:
 
 
 def _is_worse(one: Compared, best: Compared) -> bool:
-    """By more than two standard errors of the difference over rows."""
+    """By more than two standard errors of the difference over samples."""
     assert one.hits is not None
     assert best.hits is not None
     difference = best.hits - one.hits
@@ -119,7 +120,7 @@ def _is_worse(one: Compared, best: Compared) -> bool:
 def table(results: Sequence[Compared], task: str = "classification") -> tuple[list[str], list[list[str]]]:
     """A header and rows of texts."""
     names = ["accuracy", "log loss"] if task == "classification" else ["R2", "RMS error"]
-    header = ["kernel", *names, "log likelihood", "learnt in", "a prediction"]
+    header = ["kernel", *names, "log likelihood", "learned in", "a prediction"]
     rows = [
         [
             one.kernel,
@@ -137,8 +138,9 @@ def table(results: Sequence[Compared], task: str = "classification") -> tuple[li
 
 
 def section(results: Sequence[Compared], task: str) -> Section:
-    """The same for a report."""
+    """The comparison as a section of a report."""
     text = (
-        f"{advice(results)} All learnt the same rows, with scale and noise, and the growth of hik-exp, by likelihood."
+        f"{advice(results)} All learned from the same samples, and found scale and noise, and the growth of hik-exp, "
+        "by likelihood."
     )
     return Section("Which kernel to use", text, charts.data_table(*table(results, task)))

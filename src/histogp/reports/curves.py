@@ -1,4 +1,4 @@
-"""Measurements behind the charts: learning curves, and quantised against exact prediction."""
+"""Measurements behind the charts: learning curves, and quantized against exact prediction."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from sklearn.base import clone, is_classifier
 from histogp.reports.evaluation import best_classes, best_microseconds
 
 BINS = (10, 25, 50, 100, 200, 400)
-# Rows whose predictions are timed and compared; enough to be steady, few enough to be quick.
-MOST_ROWS = 5000
-# Small training sets are drawn several times, because which examples they hold matters.
+# Samples whose predictions are timed and compared; enough to be steady, few enough to be quick.
+MOST_SAMPLES = 5000
+# Training sets of fewer samples than that are drawn several times, because which samples they hold matters.
+SMALL_SET_SAMPLES = 1000
 REPEATS = 5
-SMALL = 1000
 
 
 @dataclass(frozen=True)
 class Point:
-    """A model of ``n`` examples: its score, and microseconds a prediction takes."""
+    """A model of ``n`` training samples: its score, and microseconds a prediction takes."""
 
     n: int
     score: float
@@ -33,7 +33,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Quantization:
-    """Quantised against exact scores: the largest differences, bounds of them, and what else matters."""
+    """Quantized against exact scores: the largest differences, bounds of them, and what else matters."""
 
     n_bins: int
     linear: float
@@ -45,12 +45,12 @@ class Quantization:
 
 
 def sizes_up_to(n: int, at_least: int = 2, points: int = 6) -> list[int]:
-    """Halves of n, down to a few examples."""
+    """Halves of n, down to a few samples."""
     return sorted({max(n >> k, min(at_least, n)) for k in range(points)})
 
 
 def learning_curve(model: Any, X_test: Any, y_test: np.ndarray, sizes: Sequence[int] | None = None) -> Iterator[Point]:
-    """Fit again on random parts of the training examples, smaller ones inside larger ones."""
+    """Fit again on random parts of the training samples, smaller ones inside larger ones."""
     X, y, weights = model.posterior_.training_data()
     sizes = sizes or sizes_up_to(X.shape[0])
     rng = np.random.default_rng(0)
@@ -58,11 +58,11 @@ def learning_curve(model: Any, X_test: Any, y_test: np.ndarray, sizes: Sequence[
     fresh = clone(model).set_params(prediction="exact", verbose=0, **found)
     if is_classifier(model) and model.class_weight != "balanced-ovr":
         fresh.set_params(class_weight=None)  # it is in the weights already
-    few = X_test[:MOST_ROWS]
+    few = X_test[:MOST_SAMPLES]
     orders = [rng.permutation(X.shape[0]) for _ in range(REPEATS)]
     for n in sizes:
         scores = []
-        for order in orders if n < min(SMALL, X.shape[0]) else orders[:1]:
+        for order in orders if n < min(SMALL_SET_SAMPLES, X.shape[0]) else orders[:1]:
             part = order[:n]
             if is_classifier(model) and len(np.unique(y[part])) < 2:
                 continue
@@ -79,8 +79,8 @@ def learning_curve(model: Any, X_test: Any, y_test: np.ndarray, sizes: Sequence[
 
 
 def quantization_curve(model: Any, X: Any, bins: Sequence[int] = BINS) -> Iterator[Quantization]:
-    """Compare on some thousand rows at most, with the model's own tables; its parameters are as before afterwards."""
-    few = X[:MOST_ROWS]
+    """Compare on some thousand samples at most, with the model's own tables; its parameters stay as they are."""
+    few = X[:MOST_SAMPLES]
     before = {name: getattr(model, name) for name in ("prediction", "n_bins", "interpolation")}
     scores: Callable[[Any], np.ndarray] = model.decision_function if is_classifier(model) else model.predict
 

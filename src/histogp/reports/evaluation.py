@@ -1,4 +1,4 @@
-"""How well a model predicts rows whose labels are known, and how fast."""
+"""How well a model predicts samples whose labels are known, and how fast."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sklearn.metrics import (
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Predictions for n rows with their labels, and scores of them by name.
+    """Predictions for n samples with their labels, and scores of them by name.
 
     margins : (n,) for a classifier, the gap between the two best scores: how sure it is; else None.
     """
@@ -32,12 +32,12 @@ class Evaluation:
     microseconds: float
 
     @property
-    def n_rows(self) -> int:
+    def n_samples(self) -> int:
         return len(self.labels)
 
 
 def evaluate(model: Any, X: Any, y: Any, top_k: int | None = None) -> Evaluation:
-    """Predict ``X`` and compare with ``y``; the time is per row.
+    """Predict ``X`` and compare with ``y``; the time is that of one sample.
 
     top_k : also score how often the label is among that many best ones
     """
@@ -83,7 +83,7 @@ def _per_class(decision: np.ndarray) -> np.ndarray:
 
 
 def best_microseconds(predict: Callable[[Any], Any], X: Any, repeats: int = 3) -> float:
-    """Time per row, the best of some runs after one that prepares."""
+    """Time of one sample, the best of some runs after one that prepares."""
     predict(X)
     durations = []
     for _ in range(repeats):

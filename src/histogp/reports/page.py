@@ -50,21 +50,21 @@ def _paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>" if text else ""
 
 
-# The colours of series stay apart, and off the background, for all common kinds of colour vision.
+# The colors of series stay apart, and off the background, for all common kinds of color vision.
 CSS = """
 :root {
   color-scheme: light dark;
   --paper: #ffffff; --panel: #f5f7fa; --ink: #1b2430; --soft: #586374; --rule: #dfe4ea;
   --accent: #1f5fb4; --hit: 31 95 180; --miss: 194 65 12; --wrong: #b4380a;
-  --colour-1: #1f5fb4; --colour-2: #c2410c; --colour-3: #12938d;
-  --colour-4: #4a2454; --colour-5: #bd8a19; --colour-6: #595959;
+  --color-1: #1f5fb4; --color-2: #c2410c; --color-3: #12938d;
+  --color-4: #4a2454; --color-5: #bd8a19; --color-6: #595959;
 }
 @media screen and (prefers-color-scheme: dark) {
   :root {
     --paper: #14181f; --panel: #1c222b; --ink: #e7ebf0; --soft: #a3aebd; --rule: #2e3742;
     --accent: #6aa8f5; --hit: 84 150 235; --miss: 239 108 60; --wrong: #ff936a;
-    --colour-1: #6aa8f5; --colour-2: #ef7d4f; --colour-3: #36c29c;
-    --colour-4: #b06cb6; --colour-5: #ecd444; --colour-6: #eaeef0;
+    --color-1: #6aa8f5; --color-2: #ef7d4f; --color-3: #36c29c;
+    --color-4: #b06cb6; --color-5: #ecd444; --color-6: #eaeef0;
   }
 }
 * { box-sizing: border-box; }
@@ -112,20 +112,20 @@ footer { padding: 2rem 0 4rem; border-top: 1px solid var(--rule); font-size: 0.8
 .axis { stroke: var(--soft); fill: none; }
 .diagonal { stroke: var(--soft); stroke-dasharray: 5 5; fill: none; }
 .dots { fill: var(--accent); fill-opacity: 0.45; }
-.line { stroke: var(--colour); fill: var(--colour); }
+.line { stroke: var(--color); fill: var(--color); }
 .line path { fill: none; stroke-width: 2.25; stroke-linejoin: round; stroke-linecap: round;
   vector-effect: non-scaling-stroke; }
 .line circle { stroke: var(--paper); stroke-width: 1.5; }
 .line.dashed path { stroke-width: 1.75; stroke-dasharray: 2 6; }
-.line.dashed circle { fill: var(--paper); stroke: var(--colour); r: 3px; }
+.line.dashed circle { fill: var(--paper); stroke: var(--color); r: 3px; }
 .line.dense circle { opacity: 0; }
 .line circle:hover { opacity: 1; stroke: var(--ink); }
-.colour-1 { --colour: var(--colour-1); }
-.colour-2 { --colour: var(--colour-2); }
-.colour-3 { --colour: var(--colour-3); }
-.colour-4 { --colour: var(--colour-4); }
-.colour-5 { --colour: var(--colour-5); }
-.colour-6 { --colour: var(--colour-6); }
+.color-1 { --color: var(--color-1); }
+.color-2 { --color: var(--color-2); }
+.color-3 { --color: var(--color-3); }
+.color-4 { --color: var(--color-4); }
+.color-5 { --color: var(--color-5); }
+.color-6 { --color: var(--color-6); }
 .legend { display: flex; flex-wrap: wrap; gap: 0.25rem 1.4rem; margin-bottom: 0.6rem; list-style: none;
   font-size: 0.9rem; }
 .legend li { display: flex; align-items: center; gap: 0.5rem; }

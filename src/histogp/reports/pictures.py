@@ -1,4 +1,4 @@
-"""Rows of data as small pictures: grey-level images and bar histograms, with captions."""
+"""Samples as small pictures: gray-level images and bar histograms, with captions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MOST_PICTURES = 12
 
 
 def image(pixels: Any, *, scale: int = 6, label: str) -> str:
-    """A grey-level image: zero is white, the largest value black."""
+    """A gray-level image: zero is white, the largest value black."""
     pixels = np.asarray(pixels, float)
     height, width = pixels.shape
-    grey = np.rint(255 - 255 * pixels / (pixels.max() or 1.0)).astype(np.uint8)
-    data = b64encode(_png(grey)).decode()
+    gray = np.rint(255 - 255 * pixels / (pixels.max() or 1.0)).astype(np.uint8)
+    data = b64encode(_png(gray)).decode()
     return (
         f'<img src="data:image/png;base64,{data}" alt="{escape(label)}" '
         f'width="{width * scale}" height="{height * scale}" style="image-rendering:pixelated"/>'
@@ -30,7 +30,7 @@ def image(pixels: Any, *, scale: int = 6, label: str) -> str:
 
 
 def histogram(values: Any, *, label: str) -> str:
-    """Bars from zero to the largest value; a long row shows the largest value of each group of neighbours."""
+    """Bars from zero to the largest value; a long row shows the largest value of each group of neighbors."""
     heights = np.asarray(values, float).ravel()
     if len(heights) > MOST_BARS:
         heights = np.array([group.max() for group in np.array_split(heights, MOST_BARS)])
@@ -62,10 +62,10 @@ def gallery(cards: Sequence[str]) -> str:
     return f'<div class="gallery">{"".join(cards)}</div>'
 
 
-def of_rows(
+def of_samples(
     X: Any, index: np.ndarray, captions: Sequence[tuple[str, str, bool]], image_shape: tuple[int, int] | None
 ) -> str:
-    """The rows ``index`` of X, each with a title, a detail and whether it is wrong; images or histograms."""
+    """The samples ``index`` of X, each with a title, a detail and whether it is wrong; images or histograms."""
     rows = X[index].toarray() if sparse.issparse(X) else np.asarray(X)[index]
     cards = []
     for row, (title, detail, wrong) in zip(rows, captions, strict=True):
@@ -75,10 +75,10 @@ def of_rows(
     return gallery(cards)
 
 
-def _png(grey: np.ndarray) -> bytes:
-    """A PNG file of 8-bit grey levels."""
-    height, width = grey.shape
-    lines = np.pad(grey, ((0, 0), (1, 0)))  # each line begins with its filter, 0 for none
+def _png(gray: np.ndarray) -> bytes:
+    """A PNG file of 8-bit gray levels."""
+    height, width = gray.shape
+    lines = np.pad(gray, ((0, 0), (1, 0)))  # each line begins with its filter, 0 for none
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(

@@ -1,4 +1,4 @@
-"""The report: from a model and labelled rows to one page."""
+"""The report: from a model and labeled samples to one page."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from histogp.reports.evaluation import Evaluation, evaluate
 from histogp.reports.page import Section, render
 from histogp.reports.pictures import MOST_PICTURES
 
-SPELLED = {"exact": "exact", "quantized": "quantised"}
-
 
 def report(
     model: Any,
@@ -32,9 +30,9 @@ def report(
     top_k: int | None = None,
     say: Callable[[str], None] = lambda stage: None,
 ) -> tuple[str, Evaluation]:
-    """The page for a fitted model and test rows, and the evaluation that it shows.
+    """The page for a fitted model and test samples, and the evaluation that it shows.
 
-    image_shape : rows are grey-level images of this height and width
+    image_shape : samples are gray-level images of this height and width
     speed : times of prediction against N, if they are not to come from the learning curve
     kernels : a comparison with other kernels, to show after the summary
     top_k : also score how often the label is among that many best ones
@@ -57,41 +55,42 @@ def report(
     else:
         sections += regressor_sections(model, evaluation, X)
     if not model.posterior_.includes_training:
-        text = "The model was saved without its training examples, so that it cannot learn again from fewer of them."
+        text = "The model was saved without its training samples, so that it cannot learn again from fewer of them."
         sections.append(Section("What more data would bring", text, ""))
     else:
         points = []
         for point in learning_curve(model, X, y):
             points.append(point)
-            say(f"learning curve: {point.n:,} examples")
+            say(f"learning curve: {point.n:,} samples")
         sections.append(_learning(model, points))
         if model.posterior_.offers("tables"):
             for quantization in quantization_curve(model, X):
                 bins.append(quantization)
-                say(f"quantised prediction: {quantization.n_bins} bins")
+                say(f"quantized prediction: {quantization.n_bins} bins")
             exact = evaluation.microseconds if model.prediction == "exact" else points[-1].exact if points else np.nan
             sections.append(_quantization(bins, exact))
         sections.append(_speed(speed or points, speed is not None))
     subtitle = (
-        f"{type(model).__name__} with {model.n_examples_:,} training examples of {model.n_features_in_:,} features, "
-        f"evaluated on {evaluation.n_rows:,} rows."
+        f"{type(model).__name__} with {model.n_examples_:,} training samples of {model.n_features_in_:,} features, "
+        f"evaluated on {evaluation.n_samples:,} samples."
     )
     sections[:0] = [_summary(model, evaluation, bins), *([] if kernels is None else [kernels])]
     return render(title=title, subtitle=subtitle, sections=sections), evaluation
 
 
 def _summary(model: Any, evaluation: Evaluation, bins: Sequence[Quantization]) -> Section:
+    """Key figures, and a table of scores, kernel and noise."""
     name, score = next(iter(evaluation.scores.items()))
     figures = [
         (f"{score:.1%}" if name == "accuracy" else f"{score:.3f}", name),
-        (f"{model.n_examples_:,}", "training examples, all of them used"),
+        (f"{model.n_examples_:,}", "training samples, all of them used"),
     ]
     if evaluation.margins is not None and _errors_found(evaluation) is not None:
         figures.append((f"{_errors_found(evaluation):.0%}", "of its errors in the tenth it is least sure of"))
-    figures.append((_microseconds(evaluation.microseconds), f"a prediction, {SPELLED[model.prediction]}"))
+    figures.append((_microseconds(evaluation.microseconds), f"a prediction, {model.prediction}"))
     usual = [point for point in bins if point.n_bins == 100]
     if model.prediction == "exact" and usual:
-        figures.append((_microseconds(usual[0].microseconds), "a prediction, quantised"))
+        figures.append((_microseconds(usual[0].microseconds), "a prediction, quantized"))
     others = [[key, f"{value:.4f}"] for key, value in evaluation.scores.items()]
     facts = [["kernel", " ".join(repr(model.kernel_).split())], ["noise", f"{model.noise_:g}"]]
     text = "A Gaussian process that is solved, not approximated, in memory linear in the data."
@@ -102,10 +101,11 @@ def _summary(model: Any, evaluation: Evaluation, bins: Sequence[Quantization]) -
 
 
 def _confusion(model: Any, evaluation: Evaluation) -> Section:
+    """Which class is taken for which."""
     labels = [str(label) for label in np.unique(np.concatenate([model.classes_, evaluation.labels]))]
     matrix = confusion_matrix(evaluation.labels.astype(str), evaluation.predictions.astype(str), labels=labels)
     errors = matrix - np.diag(matrix.diagonal())
-    text = "No test row was taken for another class."
+    text = "No test sample was taken for another class."
     if errors.any():
         truth, said = np.unravel_index(errors.argmax(), errors.shape)
         times = f"{errors.max()} time{'s' * int(errors.max() > 1)}"
@@ -114,13 +114,14 @@ def _confusion(model: Any, evaluation: Evaluation) -> Section:
 
 
 def _hardest(evaluation: Evaluation, X: Any, image_shape: tuple[int, int] | None) -> Section:
+    """Pictures of the samples with the smallest margins, or the largest errors of a regression."""
     if evaluation.margins is None:
         errors = np.abs(evaluation.predictions - evaluation.labels)
         hardest = np.argsort(-errors, kind="stable")[:MOST_PICTURES]
         captions = [
             (f"{evaluation.predictions[i]:.4g}", f"in truth {evaluation.labels[i]:.4g}", False) for i in hardest
         ]
-        title, text = "Where it is furthest off", "The test rows with the largest errors."
+        title, text = "Where it is furthest off", "The test samples with the largest errors."
     else:
         hardest = np.argsort(evaluation.margins, kind="stable")[:MOST_PICTURES]
         captions = []
@@ -130,44 +131,46 @@ def _hardest(evaluation: Evaluation, X: Any, image_shape: tuple[int, int] | None
             captions.append((f"{evaluation.predictions[i]}?", detail, bool(wrong)))
         title = "What it is least sure of"
         text = (
-            "The test rows with the smallest gap between the two best scores. A model that knows what it does not know "
-            "puts its errors here, where a person can look at them."
+            "The test samples with the smallest gap between the two best scores. A model that knows what it does not "
+            "know puts its errors here, where a person can look at them."
         )
         found = _errors_found(evaluation)
         if found is not None:
             text += f" Here the least certain tenth holds {found:.0%} of all errors."
-    return Section(title, text, pictures.of_rows(X, hardest, captions, image_shape))
+    return Section(title, text, pictures.of_samples(X, hardest, captions, image_shape))
 
 
 def _errors_found(evaluation: Evaluation) -> float | None:
-    """The share of all errors that are among the least certain tenth of the rows."""
+    """The share of all errors that are among the least certain tenth of the samples."""
     assert evaluation.margins is not None
     wrong = evaluation.predictions != evaluation.labels
-    unsure = np.argsort(evaluation.margins)[: evaluation.n_rows // 10]
+    unsure = np.argsort(evaluation.margins)[: evaluation.n_samples // 10]
     return float(wrong[unsure].sum() / wrong.sum()) if wrong.any() and len(unsure) else None
 
 
 def _learning(model: Any, points: Sequence[Point]) -> Section:
+    """The score against the number of training samples."""
     score = "accuracy" if is_classifier(model) else "R2"
-    text = "The same model from fewer examples, drawn at random."
+    text = "The model, learned from fewer of its samples, drawn at random."
     if len(points) > 1:
         last, before = points[-1], points[-2]
         text += (
-            f" The last doubling, from {before.n:,} to {last.n:,} examples, changed the {score} from "
+            f" The last doubling, from {before.n:,} to {last.n:,} samples, changed the {score} from "
             f"{before.score:.3f} to {last.score:.3f}: where the curve still rises, labels are worth their price."
         )
     series = [Series(score, [point.n for point in points], [point.score for point in points])]
     chart = charts.line_chart(
         series,
-        x_label="training examples",
+        x_label="training samples",
         y_label=score,
         log_x=True,
-        title=f"{score.capitalize()} against training examples",
+        title=f"{score.capitalize()} against training samples",
     )
     return Section("What more data would bring", text, chart)
 
 
 def _quantization(bins: Sequence[Quantization], exact: float) -> Section:
+    """Errors and times of quantized prediction against the number of bins; ``exact`` is the time of an exact one."""
     n = [point.n_bins for point in bins]
     series = [
         Series("interpolated", n, [point.linear for point in bins]),
@@ -191,29 +194,30 @@ def _quantization(bins: Sequence[Quantization], exact: float) -> Section:
     ]
     text = (
         "Scores can be read from a table instead of being searched, in time that does not depend on the number of "
-        "training examples. The dashed bounds of interpolation hold for every possible input, measured or not."
+        "training samples. The dashed bounds of interpolation hold for every possible input, measured or not."
     )
     rows.append(["exact", "0", "0", "100.00%", _microseconds(exact)])
     if np.isnan(bins[0].agreement):  # a regression has no labels
         header, *rows = [[*row[:3], row[4]] for row in [header, *rows]]
-    return Section("Exact or quantised", text, chart + charts.data_table(header, rows))
+    return Section("Exact or quantized", text, chart + charts.data_table(header, rows))
 
 
 def _speed(points: Sequence[Point], elsewhere: bool) -> Section:
+    """Times of predictions against the number of training samples; ``elsewhere``: those of other data."""
     n = [point.n for point in points]
     has_tables = not np.isnan([point.quantized for point in points]).any()
     series = [Series("exact", n, [point.exact for point in points])]
     if has_tables:
-        series.append(Series("quantised", n, [point.quantized for point in points]))
+        series.append(Series("quantized", n, [point.quantized for point in points]))
     chart = charts.line_chart(
         series,
-        x_label="training examples",
+        x_label="training samples",
         y_label="microseconds",
         log_x=True,
         log_y=True,
         title="Time of one prediction in a batch",
     )
-    text = "Exact prediction searches sorted columns, in the logarithm of N. Quantised prediction does not know N."
+    text = "Exact prediction searches sorted columns, in the logarithm of N. Quantized prediction does not know N."
     if not has_tables:
         text = "Prediction is a product with features: it does not know N."
     if elsewhere:

@@ -15,9 +15,8 @@ import numpy as np
 from scipy import sparse
 
 from histogp.exceptions import DataError
-from histogp.sources.open import open_source
 from histogp.sources.parquet import number_type, numbers, plain_labels
-from histogp.sources.source import READ_ROWS, Source, float_type
+from histogp.sources.source import READ_ROWS, Source, float_type, open_source
 
 # In double precision and dense. With features that are three times as large, as those of chi2, a chunk takes 256 MB.
 CHUNK_BYTES = 2**26

@@ -24,6 +24,7 @@ class CsvSource(Source):
     """A CSV file: commas, double quotes, UTF-8; there is no header if the first line is all numbers."""
 
     def __init__(self, path: Path, wanted: Wanted):
+        """Read the first two lines, and choose columns."""
         super().__init__(path)
         with closing(text_lines(path)) as lines:
             start = [cells(record.text) for record in islice(_records(path, lines), 2)]

@@ -40,6 +40,7 @@ class NpzSource(Source):
     """Arrays in an npz file: X, or the only matrix; the labels are y, or another key. Or a sparse matrix of SciPy."""
 
     def __init__(self, path: Path, wanted: Wanted):
+        """Read the arrays, and choose columns."""
         super().__init__(path)
         with opened_npz(path) as arrays:
             self._labels = _labels(path, arrays, wanted.label)
@@ -108,6 +109,7 @@ def _matrix(path: Path, array: np.ndarray) -> np.ndarray:
 
 
 def _npz_matrix(path: Path, arrays: Mapping[str, np.ndarray], label: str | None) -> Any:
+    """The features of an npz file: a sparse matrix of SciPy, the array X, or the only matrix but for the labels."""
     if {"format", "shape", "data"} <= set(arrays):
         matrix = sparse.load_npz(path)
         try:

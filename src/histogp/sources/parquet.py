@@ -247,6 +247,7 @@ class ParquetListSource(Source):
             row += batch.num_rows
 
     def _matrix(self, lists: Any, first: int) -> np.ndarray:
+        """Lists as the rows of a matrix; ``first`` is the number of the first row, for errors."""
         import pyarrow.compute as pc
 
         lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)

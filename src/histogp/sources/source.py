@@ -8,15 +8,28 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from histogp.exceptions import DataError
+from histogp.sources.wanted import Wanted
 
 # Rows read at a time when everything is wanted.
 READ_ROWS = 8192
+# By the ending of a file the module of this package that reads it, and what makes a source of it there.
+_FORMATS = {
+    ".csv": ("csv_file", "CsvSource"),
+    ".csv.gz": ("csv_file", "CsvSource"),
+    ".parquet": ("parquet", "parquet_source"),
+    ".npz": ("numpy_files", "NpzSource"),
+    ".npy": ("numpy_files", "NpySource"),
+    ".svm": ("svmlight", "SvmlightSource"),
+    ".svmlight": ("svmlight", "SvmlightSource"),
+    ".libsvm": ("svmlight", "SvmlightSource"),
+}
 Item = TypeVar("Item")
 
 
@@ -62,6 +75,26 @@ class Source(ABC):
         return Chunk(X, joined(labels))
 
 
+def open_source(
+    path: str | os.PathLike[str],
+    *,
+    label: str | None = None,
+    ignore: Sequence[str] = (),
+    features: Sequence[str] | None = None,
+    n_features: int | None = None,
+) -> Source:
+    """The rows of a data file, by its ending.
+
+    ``label`` names the column with the labels, or gives its position, or its key in an npz file; ``ignore``
+    lists columns to leave out. ``features`` are the columns a model was trained with: just these are read, in
+    this order. ``n_features`` is the width of the model.
+    """
+    path = readable(path)
+    module, name = _FORMATS[ending(path, _FORMATS)]
+    make = getattr(import_module(f"histogp.sources.{module}"), name)
+    return make(path, Wanted(label, ignore, features, n_features))
+
+
 def joined(labels: Sequence[np.ndarray | None]) -> np.ndarray | None:
     """The labels of consecutive chunks."""
     found = [some for some in labels if some is not None]
@@ -69,6 +102,7 @@ def joined(labels: Sequence[np.ndarray | None]) -> np.ndarray | None:
 
 
 def no_rows(path: Path) -> DataError:
+    """The error for a file without rows."""
     return DataError(f"{path} has no rows.")
 
 

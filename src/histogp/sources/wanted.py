@@ -67,6 +67,7 @@ def _refuse_duplicates(path: Path, names: list[str]) -> None:
 
 
 def _position(path: Path, name: str, names: list[str] | None, n_columns: int) -> int:
+    """Where a column is that is given by its name or its position, from 0 or from -1."""
     if names is not None and name in names:
         return names.index(name)
     try:

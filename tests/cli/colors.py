@@ -1,4 +1,4 @@
-"""Rows of three colours, in files."""
+"""Rows of three colors, in files."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ FEATURES = [f"f{k}" for k in range(6)]
 def write_csv(path, X, labels=None, names=FEATURES):
     with open(path, "w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow([*names, *(["colour"] if labels is not None else [])])
+        writer.writerow([*names, *(["color"] if labels is not None else [])])
         writer.writerows(
             X.tolist() if labels is None else [[*row, y] for row, y in zip(X.tolist(), labels, strict=True)]
         )
