@@ -1,7 +1,9 @@
-"""Imports point downwards only."""
+"""Imports point downwards only, and what is private to a package stays there."""
 
 import ast
 from pathlib import Path
+
+import pytest
 
 import histogp
 
@@ -22,6 +24,12 @@ LAYERS = [
     ["reports"],
     ["cli"],
 ]
+# Built on top of the library, as a user's own code would be.
+ON_TOP = ("active", "cli", "plotting", "reports")
+# Base classes whose private methods are a contract between their package and the packages above it.
+CONTRACTS = {"kernels/_base.py": "Kernel", "feature_maps/expansions.py": "FeatureMap"}
+# Not ours, but Python's, scikit-learn's and Numba's for those who build on them.
+OF_OTHERS = {"_cache", "_getframe", "_parameter_constraints", "_validate_params"}
 ROOT = Path(histogp.__file__).parent
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
@@ -88,3 +96,117 @@ def test_what_depends_on_the_version_of_scikit_learn_is_in_one_file():
             assert "_check_sample_weight" not in text, path
             assert "warnings.warn" not in text, path
             assert "stacklevel" not in text, path
+
+
+def is_private(name):
+    return name.startswith("_") and not name.startswith("__")
+
+
+def is_own(node):
+    """Whether an object is that of the method: ``self``, ``cls`` or ``super()``."""
+    if isinstance(node, ast.Call):
+        node = node.func
+        return isinstance(node, ast.Name) and node.id == "super"
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def members_of(tree):
+    """The private names that classes define: methods, attributes of the class and of ``self``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            for one in node.body:
+                if isinstance(one, ast.FunctionDef | ast.ClassDef):
+                    yield one.name
+                elif isinstance(one, ast.Assign | ast.AnnAssign):
+                    targets = one.targets if isinstance(one, ast.Assign) else [one.target]
+                    yield from (target.id for target in targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and is_own(node.value):
+            yield node.attr
+
+
+def private_uses(tree):
+    """Private attributes of objects other than ``self``, also those asked for by their names, and all of ``vars``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and not is_own(node.value):
+            if is_private(node.attr) or node.attr == "__dict__":
+                yield node.attr, node.lineno
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+            if node.func.id == "vars" and not is_own(node.args[0]):
+                yield "__dict__", node.lineno
+            if node.func.id in ("getattr", "hasattr", "setattr", "delattr") and not is_own(node.args[0]):
+                name = node.args[1]
+                if isinstance(name, ast.Constant) and is_private(name.value):
+                    yield name.value, node.lineno
+
+
+def tree_of(path):
+    return ast.parse(path.read_text())
+
+
+def foreign_uses(paths, allowed=frozenset()):
+    """Uses of private attributes that no class of the same package defines."""
+    own = {}
+    for path in sources():
+        own.setdefault(part_of(path), set()).update(members_of(tree_of(path)))
+    return [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in paths
+        for name, line in private_uses(tree_of(path))
+        if name not in own[part_of(path)] | allowed
+    ]
+
+
+def test_packages_on_top_import_public_names_only():
+    private = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in sources()
+        if part_of(path) in ON_TOP
+        for name in imports_of(path)
+        if name.startswith("histogp.") and name.split(".")[1] != part_of(path) and any(map(is_private, name.split(".")))
+    ]
+    assert not private
+
+
+def test_packages_on_top_use_public_attributes_only():
+    assert not foreign_uses([path for path in sources() if part_of(path) in ON_TOP])
+
+
+def test_private_attributes_of_another_package_are_those_of_a_contract():
+    allowed = set(OF_OTHERS) | {"__dict__"}
+    for file, name in CONTRACTS.items():
+        (base,) = (
+            node for node in ast.walk(tree_of(ROOT / file)) if isinstance(node, ast.ClassDef) and node.name == name
+        )
+        allowed |= set(members_of(base))
+    assert not foreign_uses([path for path in sources() if part_of(path) not in ON_TOP], allowed)
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("model._posterior", ["_posterior"]),
+        ("self.model._posterior.x", ["_posterior"]),
+        ("make()._posterior = 1", ["_posterior"]),
+        ("vars(model).pop('a')", ["__dict__"]),
+        ("model.__dict__", ["__dict__"]),
+        ("getattr(model, '_scale', None)", ["_scale"]),
+        ("self._own, cls._own, super()._own, vars(self), model.public, model.__class__", []),
+    ],
+)
+def test_back_doors_are_seen(code, found):
+    assert [name for name, _ in private_uses(ast.parse(code))] == found
+
+
+def test_file_names_are_unique():
+    names = [path.name for path in sources() if path.name != "__init__.py"]
+    assert {name for name in names if names.count(name) > 1} == {"_model_file.py"}  # both become parts of the schema
+
+
+@pytest.mark.parametrize("package", [*ON_TOP, "datasets", "sources"])
+def test_functions_are_documented_and_no_docstring_refers_to_another(package):
+    for path in (ROOT / package).rglob("*.py"):
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                text = ast.get_docstring(node) or ""
+                assert text or node.end_lineno - node.lineno < 10, f"{path.name}:{node.lineno}: no docstring"
+                assert not text.startswith("The same"), f"{path.name}:{node.lineno}: {text}"
