@@ -18,13 +18,14 @@ from threadpoolctl import threadpool_limits
 
 from histogp.datasets.images import FASHION_MNIST_FOLDERS
 
-# Compiling leaves takes seconds in the first example, hence no deadline.
+# Compiling leaves takes seconds in the first example, hence no deadline. Suites are inherited by several classes, hence
+# the second check that is off.
 settings.register_profile(
     "default",
     deadline=None,
     max_examples=60,
     derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

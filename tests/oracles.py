@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy import sparse
 
+from histogp._core.solvers import build_system
 from histogp.kernels import Transform
 
 
@@ -120,3 +121,9 @@ def histograms(n_rows, n_columns, seed=0, density=0.4):
     X = rng.gamma(0.5, size=(n_rows, n_columns)) * (rng.random((n_rows, n_columns)) < density)
     X[:, 0] += 1e-3
     return X / X.sum(axis=1, keepdims=True)
+
+
+def solve(operator, noise, sides, options, rng, **more):
+    """Build a system and solve it: what `condition` does, for tests of solvers alone."""
+    system = build_system(operator, noise, sides.shape[1], options, rng)
+    return system.solve(sides, options.tol, verify=True, **more)

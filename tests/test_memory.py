@@ -7,7 +7,7 @@ import scipy.linalg
 from oracles import histograms
 
 from histogp import HistogramGPClassifier
-from histogp._core.solvers import factors, preconditioner
+from histogp._core.solvers import factors, preconditioner, problem
 
 N, D = 6000, 30
 X = histograms(N, D)
@@ -54,10 +54,10 @@ def test_dense_factorisations_are_called_for_small_n_only(monkeypatch):
             return original(matrix, *args, **kwargs)
 
         monkeypatch.setattr(module, name, spy)
-    clf = HistogramGPClassifier().fit(X[: factors.SMALL_N], Y[: factors.SMALL_N])
-    assert sizes == [factors.SMALL_N]
+    clf = HistogramGPClassifier().fit(X[: problem.SMALL_N], Y[: problem.SMALL_N])
+    assert sizes == [problem.SMALL_N]
     sizes.clear()
-    n = factors.SMALL_N + 1
+    n = problem.SMALL_N + 1
     clf = HistogramGPClassifier(tol=1e-3).fit(X[:n], Y[:n])
     assert clf.n_iter_ > 1
     assert max(sizes, default=0) <= max(clf.preconditioner_rank_, preconditioner.BLOCK)

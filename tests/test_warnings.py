@@ -21,7 +21,6 @@ from histogp import (
     PrecisionWarning,
     VarianceWarning,
 )
-from histogp._core import probability
 from histogp._core.variance import calibrated
 from histogp.active import ActiveLearner, query
 from histogp.streaming import (
@@ -169,7 +168,7 @@ def test_tables_that_are_not_calibrated_well_warn_once(estimator, monkeypatch):
         lambda model: model.variance_error_,
     ]
     if estimator is HistogramGPClassifier:
-        monkeypatch.setattr(probability, "is_small", lambda *_: False)
+        monkeypatch.setattr("histogp._core.solvers.is_small", lambda *_: False)
         calls += [lambda model: model.predict_proba(TEST), lambda model: model.predict_log_proba(TEST)]
         calls += [lambda model: model.novelty(TEST, "calibrated")]
     for call in calls:

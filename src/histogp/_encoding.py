@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 from numbers import Integral, Real
@@ -35,6 +36,17 @@ class Writer:
 
     def __init__(self) -> None:
         self.arrays: dict[str, Array] = {}
+        self._prefix = ""
+
+    def child(self, prefix: str) -> Writer:
+        """A writer of arrays whose names begin with ``prefix``, into this one."""
+        other = copy.copy(self)
+        other._prefix = f"{self._prefix}{prefix}."
+        return other
+
+    def put(self, name: str, array: Any) -> None:
+        """Keep an array under a name."""
+        self.arrays[self._prefix + name] = np.asarray(array)
 
     def value(self, name: str, value: Any) -> Any:
         """A parameter; ``name`` says where it belongs, for arrays and for complaints."""
@@ -102,6 +114,13 @@ class Reader:
 
     def __init__(self, arrays: dict[str, Array]):
         self._arrays = dict(arrays)
+        self._prefix = ""
+
+    def child(self, prefix: str) -> Reader:
+        """A reader of the arrays whose names begin with ``prefix``, from this one."""
+        other = copy.copy(self)
+        other._prefix = f"{self._prefix}{prefix}."
+        return other
 
     def array(
         self,
@@ -113,6 +132,7 @@ class Reader:
         finite: bool = True,
     ) -> Array:
         """Take an array; None stands for any shape, or length in a shape. Numbers are finite and >= ``lowest``."""
+        name = self._prefix + name
         array = self._arrays.pop(name, None)
         if array is None:
             raise ModelFileError(f"the array {name!r} is missing.")
@@ -127,8 +147,16 @@ class Reader:
             raise ModelFileError(f"the array {name!r} has values below {lowest:g}.")
         return array
 
+    def expect(self, name: str, shape: tuple[int, ...]) -> None:
+        """Refuse a file without an array of this shape, before anything of that size is made."""
+        array = self._arrays.get(self._prefix + name)
+        if array is None:
+            raise ModelFileError(f"the array {name!r} is missing.")
+        if array.shape != shape:
+            raise ModelFileError(f"the array {name!r} has an unexpected shape or type: {array.shape}, {array.dtype}.")
+
     def has(self, name: str) -> bool:
-        return name in self._arrays
+        return self._prefix + name in self._arrays
 
     def pop(self, name: str, default: Any = None) -> Any:
         """Take an array as it is, or the default if there is none."""

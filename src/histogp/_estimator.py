@@ -17,9 +17,7 @@ from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import validate_data
 
 from histogp._core.data import Array
-from histogp._core.variance.shortfall import collecting, is_collecting, note
-from histogp._sklearn import check_sample_weight, warn
-from histogp.exceptions import VarianceWarning
+from histogp._sklearn import check_sample_weight
 
 
 def validate_features(estimator: Any, X: Any, *, reset: bool, y: Any = "no_validation", **y_options: Any) -> Any:
@@ -88,26 +86,9 @@ def reading(method: Method) -> Method:
 
     @wraps(method)
     def on_snapshot(self: Any, *arguments: Any, **options: Any) -> Any:
-        with warning_once():
-            return method(snapshot(self), *arguments, **options)
+        return method(snapshot(self), *arguments, **options)
 
     return on_snapshot  # type: ignore[return-value]
-
-
-@contextmanager
-def warning_once() -> Iterator[None]:
-    """Warn of what variances fell short of in the block: when it ends well, once for each kind.
-
-    Inside of another such block that one warns, so that a public method may call others.
-    """
-    is_inside = is_collecting()
-    with collecting() as found:
-        yield
-    for kind, shortfall in found.items():
-        if is_inside:
-            note(kind, shortfall)
-        else:
-            warn(shortfall.message, VarianceWarning)
 
 
 @contextmanager
@@ -117,8 +98,7 @@ def updating(estimator: Any) -> Iterator[Any]:
     changed = snapshot(estimator)
     parameters = estimator.get_params(deep=False)
     validate_parameter_constraints(estimator._parameter_constraints, parameters, caller_name=type(estimator).__name__)
-    with warning_once():
-        yield changed
+    yield changed
     with _swap:
         if vars(estimator) is not before:
             raise RuntimeError("Another thread has updated this estimator meanwhile; this update is left out.")

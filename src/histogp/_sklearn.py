@@ -6,7 +6,8 @@ import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from inspect import signature
 from typing import Any
 
@@ -34,7 +35,7 @@ except ModuleNotFoundError:  # before 1.9
         return method
 
 
-__all__ = ["CallbackSupportMixin", "FitCallbacks", "check_sample_weight", "warn", "with_callbacks"]
+__all__ = ["CallbackSupportMixin", "FitCallbacks", "check_sample_weight", "warn", "warning_once", "with_callbacks"]
 
 # Older versions let all weights be zero, and have no argument for it.
 _REFUSES_ALL_ZERO = "allow_all_zero_weights" in signature(_check_sample_weight).parameters
@@ -43,6 +44,8 @@ _NOT_THE_USERS = (
     *(os.path.join(os.path.dirname(str(package)), "") for package in (__file__, sklearn.__file__, joblib.__file__)),
     contextlib.__file__,
 )
+
+_collected: ContextVar[dict[type[Warning], str] | None] = ContextVar("warnings", default=None)
 
 
 class FitCallbacks:
@@ -83,7 +86,24 @@ def check_sample_weight(sample_weight: Any, X: Any, *, allow_all_zero: bool = Fa
 
 def warn(message: str, category: type[Warning]) -> None:
     """Warn at the line of the user: the innermost one outside of this package and of what it is called through."""
+    collected = _collected.get()
+    if collected is not None:
+        collected.setdefault(category, message)
+        return
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+@contextlib.contextmanager
+def warning_once() -> Iterator[None]:
+    """Within this block a kind of warning comes once, at its end: for calls that go over many blocks of samples."""
+    found: dict[type[Warning], str] = {}
+    token = _collected.set(found)
+    try:
+        yield
+    finally:
+        _collected.reset(token)
+    for category, message in found.items():
+        warn(message, category)

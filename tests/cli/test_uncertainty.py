@@ -13,8 +13,8 @@ from oracles import alike
 import histogp
 from cli.colors import CODES, FEATURES, NAMES, X, assert_same_table, write_csv
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor
-from histogp._core.solvers.system import System
-from histogp._core.variance.methods import METHODS
+from histogp._core import posterior
+from histogp._core.variance import METHODS
 from histogp.exceptions import VarianceWarning
 
 pytestmark = pytest.mark.portable
@@ -82,8 +82,8 @@ def test_what_is_needed_is_prepared_once_and_not_in_each_piece(run, model, monke
     command = ("predict", "model.histogp", "train.csv", "--proba", "--variance", "sampled")
     whole = run(*command)
     made = []
-    build = System.build
-    monkeypatch.setattr(System, "build", lambda *rest: (made.append(1), build(*rest))[1])
+    build = posterior.build_system
+    monkeypatch.setattr(posterior, "build_system", lambda *rest: (made.append(1), build(*rest))[1])
     run(*command)
     once = len(made)
     monkeypatch.setattr("histogp.cli.predict.CHUNK_ROWS", 7)

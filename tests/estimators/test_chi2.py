@@ -136,7 +136,8 @@ def test_a_one_class_model_is_the_dense_process(way, criterion):
 def test_leaving_one_out_is_a_fit_without_it(way):
     n, options = WAYS[way]
     model = HistogramGPClassifier("chi2", **options).fit(X[:n], Y[:n], SAMPLE[:n])
-    index, means, latent = model._posterior.leave_one_out(model._solver_options())
+    without = model._posterior.leave_one_out(model._variance_options())
+    index, means, latent = without.index, without.means, without.variances
     np.testing.assert_array_equal(index, np.arange(n))
     for i in (0, 5, 11):
         left = np.delete(np.arange(n), i)
@@ -357,12 +358,12 @@ def test_a_model_without_its_examples_predicts_alike_and_learns_no_more(name, n,
 
 
 def test_quantised_prediction_is_refused_by_a_sentence():
-    with pytest.raises(ValueError, match=r'does not need prediction="quantized".*\.$'):
+    with pytest.raises(ValueError, match=r'^prediction="quantized" needs tables.*\.$'):
         HistogramGPClassifier("chi2", prediction="quantized").fit(X, Y)
     model = HistogramGPClassifier("chi2").fit(X, Y).set_params(prediction="quantized")
-    with pytest.raises(ValueError, match=r'does not need prediction="quantized".*\.$'):
+    with pytest.raises(ValueError, match=r'^prediction="quantized" needs tables.*\.$'):
         model.predict(TEST)
-    with pytest.raises(ValueError, match="does not need"):
+    with pytest.raises(ValueError, match=r'^prediction="quantized" needs tables'):
         model.quantization_error_bound()
     model.set_params(prediction="exact").predict(TEST)
 
@@ -377,12 +378,12 @@ def test_variances(n):
     fine = model.predict_variance(TEST, "fine", n_eigenvectors=[2, 10])
     assert np.all(fine >= precise[:, None] - 1e-9)
     for method in ("coarse", "coarse-quantized", "sampled"):
-        with pytest.raises(ValueError, match=rf'does not need the variance "{method}".*\.$'):
+        with pytest.raises(ValueError, match=rf'^The variance "{method}" needs tables.*\.$'):
             model.predict_variance(TEST, method)
 
 
 def test_a_one_class_model_by_a_refused_variance_is_left_as_it_was():
-    with pytest.raises(ValueError, match='does not need the variance "sampled"'):
+    with pytest.raises(ValueError, match=r'^The variance "sampled" needs tables'):
         HistogramGPOneClass("chi2", method="sampled").fit(X)
 
 
@@ -488,9 +489,7 @@ def test_probabilities_with_more_features_than_rows_and_many_rows(monkeypatch):
     wide = np.random.default_rng(0).random((330, 120))
     labels = wide[:, 0] > wide[:, 1]
     exact = HistogramGPClassifier("chi2", random_state=0).fit(wide, labels).predict_proba(wide[:9])
-    monkeypatch.setattr("histogp._core.solvers.factors.SMALL_N", 100)
-    monkeypatch.setattr("histogp._core.solvers.system.is_small", lambda *sizes: False)
-    monkeypatch.setattr("histogp._core.probability.is_small", lambda *sizes: False)
+    monkeypatch.setattr("histogp._core.solvers.is_small", lambda *sizes: False)
     found = HistogramGPClassifier("chi2", random_state=0, tol=1e-8).fit(wide, labels).predict_proba(wide[:9])
     np.testing.assert_allclose(found, exact, atol=0.02)
 

@@ -116,7 +116,8 @@ def test_probabilities_are_calibrated_on_rows_that_were_left_out(way):
     n, options = WAYS[way]
     model = HistogramGPClassifier(KERNEL, **options).fit(X[:n], Y[:n], SAMPLE[:n])
     means, variances = left_out(model, NOISE / SAMPLE[:n], signs()[:n], X[:n])
-    index, found, latent = model._posterior.leave_one_out(model._solver_options())
+    without = model._posterior.leave_one_out(model._variance_options())
+    index, found, latent = without.index, without.means, without.variances
     np.testing.assert_array_equal(index, np.arange(n))
     np.testing.assert_allclose(found, means, atol=1e-7)
     np.testing.assert_allclose(latent[:, 0], variances, atol=1e-7)
@@ -190,7 +191,8 @@ def test_a_threshold_from_training_rows_does_not_change_the_model(way, kernel):
     assert scores.min() < model.offset_ < scores.max()
     expected = density(gram(model, X[:n], X[:n]), np.full(n, NOISE), np.ones((n, 1)))
     assert model.log_marginal_likelihood() == pytest.approx(expected, rel=1e-9)
-    index, means, latent = model._posterior.leave_one_out(model._solver_options())
+    without = model._posterior.leave_one_out(model._variance_options())
+    index, means, latent = without.index, without.means, without.variances
     expected_means, variances = left_out(model, np.full(n, NOISE), np.ones((n, 1)), X[:n])
     np.testing.assert_allclose(means, expected_means[index], atol=1e-7)
     np.testing.assert_allclose(latent[:, 0], variances[index], atol=1e-7)
@@ -519,9 +521,9 @@ def test_variances_and_what_is_refused():
     fine = model.predict_variance(TEST, "fine", n_eigenvectors=[2, 10])
     assert np.all(fine >= precise[:, None] - 1e-9)
     for method in ("coarse", "coarse-quantized", "sampled"):
-        with pytest.raises(ValueError, match=rf'does not need the variance "{method}".*\.$'):
+        with pytest.raises(ValueError, match=rf'^The variance "{method}" needs tables.*\.$'):
             model.predict_variance(TEST, method)
-    with pytest.raises(ValueError, match=r'does not need prediction="quantized".*\.$'):
+    with pytest.raises(ValueError, match=r'^prediction="quantized" needs tables.*\.$'):
         model.set_params(prediction="quantized").predict(TEST)
 
 

@@ -362,7 +362,7 @@ def test_a_failed_or_interrupted_update_changes_nothing(failure, monkeypatch):
 
     model = HistogramGPClassifier().fit(X[:60], Y[:60])
     before = dict(vars(model))
-    monkeypatch.setattr("histogp._core.solvers.system.System.solve", fail)
+    monkeypatch.setattr("histogp._core.solvers.factors.DirectSystem.solve", fail)
     for change in (lambda: model.partial_fit(X, Y), lambda: model.forget(0), lambda: model.relabel(0, "fir")):
         with pytest.raises(failure):
             change()

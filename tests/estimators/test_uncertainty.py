@@ -259,7 +259,7 @@ def test_the_temperature_is_that_of_leaving_one_out(class_weight):
             system = K[np.ix_(rest, rest)] + np.diag(noise[rest, c])
             means[i, c] = K[i, rest] @ np.linalg.solve(system, targets[rest, c])
     expected = fit_temperature(means, codes, np.ones(len(few)))
-    assert np.isclose(clf._posterior.temperature(clf._solver_options()), expected, rtol=1e-6)
+    assert np.isclose(clf._posterior.temperature(clf._variance_options())[0], expected, rtol=1e-6)
 
     def cost(factor):
         logits = factor * means - np.log(np.exp(factor * means).sum(axis=1, keepdims=True))
@@ -292,10 +292,10 @@ def test_probabilities_of_digits_are_honest(probability):
 
 def test_the_approximate_temperature_is_near_the_exact_one(monkeypatch):
     clf = HistogramGPClassifier("hik-poly", random_state=0).fit(X, CODES)
-    exact = clf._posterior.temperature(clf._solver_options())
-    monkeypatch.setattr("histogp._core.probability.is_small", lambda *_: False)
+    exact = clf._posterior.temperature(clf._variance_options())[0]
+    monkeypatch.setattr("histogp._core.solvers.is_small", lambda *_: False)
     other = HistogramGPClassifier("hik-poly", random_state=0).fit(X, CODES)
-    assert np.isclose(other._posterior.temperature(other._solver_options()), exact, rtol=0.35)
+    assert np.isclose(other._posterior.temperature(other._variance_options())[0], exact, rtol=0.35)
 
 
 def test_scikit_learns_calibration_tools_work():

@@ -3,17 +3,60 @@
 import numpy as np
 import pytest
 from kernel_operators import kernel_operator
-from oracles import close, histograms, kernel_matrix
+from oracles import Log, close, dense, histograms, kernel_matrix
 from scipy import sparse
 
 from histogp._core.data import Rows
-from histogp.kernels import HistogramIntersection, Transform
-from operators.suite import OperatorSuite
+from histogp.kernels import Chi2, Exponential, HistogramIntersection, Power, Transform
+from operators.intersection_kernels import kernels
+from operators.suite import CoreSuite, D, TablesSuite, UpdatesTuningSuite
+
+pytestmark = pytest.mark.portable
+
+WEIGHTS = np.linspace(0.5, 2, D)
+VALUES = np.linspace(0.9, 1.2, D)
+SOME = np.array([1.0, 0.1, 2.0, 0.5, 1.5, 0.7])
 
 
-class TestSortedOperator(OperatorSuite):
+class TestSortedOperator(CoreSuite, UpdatesTuningSuite, TablesSuite):
+    typical = {  # noqa: RUF012
+        "power": HistogramIntersection(Power(0.5), WEIGHTS),
+        "plain": HistogramIntersection(),
+        "some weights zero": HistogramIntersection(weights=np.linspace(0, 2, D)),
+    }
+    smooth = {
+        f"{type(transform(1.0)).__name__} {'each' if np.ndim(value) else 'all'}": HistogramIntersection(
+            transform(value), SOME
+        )
+        for transform, base in ((Power, 0.7), (Exponential, 1.3), (Log, 2.0))
+        for value in (base, base * VALUES)
+    } | {"no transform": HistogramIntersection(weights=SOME)}
+
     def make(self, X, kernel, n_threads=1):
         return kernel_operator(X, kernel, n_threads)
+
+    def evaluate(self, A, B, kernel):
+        return kernel_matrix(A, B, kernel)
+
+    def kernels(self, X):
+        return kernels(X)
+
+    def fits(self, Y, kernel):
+        return not isinstance(kernel.transform, Exponential) or dense(Y).max() * 1e-4 < 500
+
+    def derivatives(self, A, B, kernel):
+        smaller = np.minimum(A.T[:, :, None], B.T[:, None])
+        if kernel.transform is None:
+            return {"weights": smaller}
+        weights, eta = np.asarray(kernel.weights)[:, None, None], kernel.transform.eta
+        slope = smaller**eta * np.log(np.maximum(smaller, 1e-300))
+        return {"weights": smaller**eta, "transform__eta": (weights * slope).sum(axis=0)}
+
+
+def test_a_kernel_of_another_kind_is_refused():
+    operator = kernel_operator(histograms(5, 3), HistogramIntersection())
+    with pytest.raises(ValueError, match="another kind"):
+        operator.with_kernel(Chi2()._adapt(np.eye(3)).value)
 
 
 @pytest.mark.parametrize("magnitude", [1e-200, 1e-30, 1e30, 1e200])
@@ -45,7 +88,15 @@ def test_wide_data_cost_only_their_nonzeros(monkeypatch):
     operator.extend(Rows.from_array(X[:1]))
     assert sorts == [3, 1]
     assert operator.prior_draws(operator.layout(8), np.random.default_rng(0), 2)[0].shape == (3, 2)
-    assert operator.remove([]).n_rows == 3
+    assert operator.remove([]).n_samples == 3
+
+
+def test_threads_that_share_many_columns_change_rounding_only():
+    X = np.random.default_rng(5).random((300, 40))
+    V = np.random.default_rng(6).standard_normal((300, 5))
+    one, two = (kernel_operator(X, HistogramIntersection(), n) for n in (1, 2))
+    close(one.matmat(V), two.matmat(V), rtol=1e-13)
+    np.testing.assert_array_equal(two.matmat(V), two.matmat(V))
 
 
 def test_a_table_is_exact_across_many_blocks():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from kernel_operators import kernel_operator
-from oracles import Log, histograms, kernel_matrix
+from oracles import Log, histograms, kernel_matrix, solve
 from scipy.stats import multivariate_normal
 
 from histogp._core.data import Rows
@@ -13,7 +13,6 @@ from histogp._core.search.space import Space
 from histogp._core.solvers.preconditioner import make_preconditioner
 from histogp._core.solvers.problem import Noise, SolverOptions
 from histogp._core.solvers.subspace import leading_subspace
-from histogp._core.solvers.system import solve
 from histogp.kernels import Exponential, HistogramIntersection, Power
 
 N, D = 120, 6

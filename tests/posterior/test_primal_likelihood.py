@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal
 from histogp._core.data import Rows
 from histogp._core.likelihood import exact_likelihood
 from histogp._core.operators import feature_kernels
-from histogp._core.search.feature_objective import Primal, _total
+from histogp._core.search.feature_objective import FeatureObjective, _total
 from histogp._core.search.objectives import Data
 from histogp._core.search.space import Space
 from histogp._core.solvers.problem import Noise
@@ -58,8 +58,8 @@ def close_to(found, expected, rtol=1e-9):
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("weights", WEIGHTS)
 def test_value_and_derivatives_are_those_of_dense_factors(weights, noise, factor, block, monkeypatch):
-    monkeypatch.setattr(feature_kernels, "BLOCK", block)
-    objective = Primal(Data(operator_of(np.ones(D)), NOISES[noise], Y))
+    monkeypatch.setattr(feature_kernels, "BLOCK_NUMBERS", block)
+    objective = FeatureObjective(Data(operator_of(np.ones(D)), NOISES[noise], Y))
     expected = exact_likelihood(operator_of(WEIGHTS[weights]), NOISES[noise].scaled(factor), Y, derivatives=True)
     close_to(objective.at(WEIGHTS[weights], factor), expected)
     only_value = objective.at(WEIGHTS[weights], factor, derivatives=False)
@@ -74,7 +74,8 @@ def test_the_value_is_the_log_density_of_the_targets(noise):
     density = sum(
         multivariate_normal(np.zeros(N), Z @ Z.T + np.diag(d)).logpdf(y) for d, y in zip(diagonals.T, Y.T, strict=True)
     )
-    assert Primal(Data(operator_of(None), NOISES[noise], Y)).at(SOME, 1.0).value == pytest.approx(density, rel=1e-11)
+    objective = FeatureObjective(Data(operator_of(None), NOISES[noise], Y))
+    assert objective.at(SOME, 1.0).value == pytest.approx(density, rel=1e-11)
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -90,7 +91,7 @@ def test_the_value_is_the_log_density_of_the_targets(noise):
 )
 def test_derivatives_are_finite_differences(kernel, noise):
     operator = kernel_operator(X, kernel, 1)
-    objective = Primal(Data(operator, NOISES[noise], Y))
+    objective = FeatureObjective(Data(operator, NOISES[noise], Y))
     space = Space.of(operator.kernel, Rows.from_array(X), 0.1, 1.0)
     theta = space.start + np.random.default_rng(3).uniform(-0.3, 0.3, len(space.start))
     found = space.gradient(theta, objective(space, theta).derivatives)
@@ -114,7 +115,7 @@ by_rank = pytest.mark.parametrize("n_features", [20, N, 150], ids=["fewer", "as 
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("weight", ONE_WEIGHT)
 def test_one_weight_for_all_by_an_eigendecomposition_and_by_factors(weight, noise, factor, n_features):
-    objective = Primal(Data(waves_operator(n_features), NOISES[noise], Y))
+    objective = FeatureObjective(Data(waves_operator(n_features), NOISES[noise], Y))
     for problems in objective._problems:
         scaled = objective._scaled(problems, weight, factor)
         plain = objective._of(problems, np.array([weight]), factor, True)
@@ -127,7 +128,7 @@ def test_one_weight_for_all_by_an_eigendecomposition_and_by_factors(weight, nois
 @pytest.mark.parametrize("weight", [None, 0.0, 0.3, 40.0])
 def test_one_weight_for_all_by_dense_factors(weight, noise, n_features):
     weights = None if weight is None else np.array([weight])
-    objective = Primal(Data(waves_operator(n_features, 2.0), NOISES[noise], Y))
+    objective = FeatureObjective(Data(waves_operator(n_features, 2.0), NOISES[noise], Y))
     for factor in (1.0, 0.3):
         operator = waves_operator(n_features, weight)
         expected = exact_likelihood(operator, NOISES[noise].scaled(factor), Y, derivatives=True)
@@ -141,7 +142,7 @@ def test_one_weight_for_all_by_dense_factors(weight, noise, n_features):
 def test_one_weight_for_all_is_the_log_density_of_the_targets(n_features):
     operator = waves_operator(n_features)
     K = operator.matrix()
-    objective = Primal(Data(operator, NOISES["per sample"], Y))
+    objective = FeatureObjective(Data(operator, NOISES["per sample"], Y))
     for weight, factor in ((0.5, 1.0), (3.0, 0.2)):
         covariance = weight * K + factor * np.diag(NOISES["per sample"].sample)
         expected = multivariate_normal(np.zeros(N), covariance).logpdf(Y.T).sum()
@@ -152,7 +153,7 @@ def test_one_weight_for_all_is_the_log_density_of_the_targets(n_features):
 @pytest.mark.parametrize("noise", NOISES)
 def test_derivatives_by_one_weight_are_finite_differences(noise, n_features):
     operator = waves_operator(n_features, 0.7)
-    objective = Primal(Data(operator, NOISES[noise], Y))
+    objective = FeatureObjective(Data(operator, NOISES[noise], Y))
     space = Space.of(operator.kernel, Rows.from_array(X), 0.1, 1.0)
     assert [one.name for one in space.free] == ["noise", "scale"]
     for theta in space.start + np.array([[0.0, 0.0], [0.7, -0.4], [-1.0, 2.0]]):
@@ -167,7 +168,7 @@ def test_derivatives_by_one_weight_are_finite_differences(noise, n_features):
 def test_one_dimension_has_one_weight_too():
     values, points = histograms(N, 2)[:, :1], some_points(T, 1)
     operator = kernel_operator(values, FixedChi2(points), 1)
-    objective = Primal(Data(operator, NOISES["per problem"], Y))
+    objective = FeatureObjective(Data(operator, NOISES["per problem"], Y))
     for weight in (0.0, 0.4, 9.0):
         plain = [objective._of(problems, np.array([weight]), 0.5, True) for problems in objective._problems]
         found = objective.at(np.array([weight]), 0.5)

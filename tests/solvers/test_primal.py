@@ -8,10 +8,9 @@ from oracles import close, histograms
 
 from histogp._core.data import Rows
 from histogp._core.operators import feature_kernels
-from histogp._core.solvers import factors
-from histogp._core.solvers.factors import PrimalFactor, inverse_of, is_primal
+from histogp._core.solvers import build_system, factors, system_kind, update_system
+from histogp._core.solvers.factors import DenseSystem, FeatureFactor, FeatureSystem, inverse_of
 from histogp._core.solvers.problem import Noise, SolverOptions
-from histogp._core.solvers.system import System
 
 pytestmark = pytest.mark.portable
 
@@ -35,7 +34,7 @@ def weights(request):
 @pytest.fixture(params=["at once", "in blocks"], autouse=True)
 def block(request, monkeypatch):
     if request.param == "in blocks":
-        monkeypatch.setattr(feature_kernels, "BLOCK", 60)
+        monkeypatch.setattr(feature_kernels, "BLOCK_NUMBERS", 60)
 
 
 def operator(weights, X=X):
@@ -48,7 +47,7 @@ def system_matrix(weights, noise=NOISE, X=X):
 
 
 def test_the_inverse_is_that_of_the_dense_matrix(weights):
-    A, factor = system_matrix(weights), PrimalFactor.of(operator(weights), NOISE)
+    A, factor = system_matrix(weights), FeatureFactor.of(operator(weights), NOISE)
     Z, Z_new, rows = features(X, POINTS, weights), features(Y, POINTS, weights), Rows.from_array(Y)
     close(factor.solve(B), np.linalg.solve(A, B), rtol=1e-10)
     close(factor.weights(B), Z.T @ np.linalg.solve(A, B), rtol=1e-10)
@@ -56,7 +55,7 @@ def test_the_inverse_is_that_of_the_dense_matrix(weights):
     k = Z @ Z_new.T
     covariance = Z_new @ Z_new.T - k.T @ np.linalg.solve(A, k)
     close(factor.covariance(rows), covariance, rtol=1e-10)
-    close(factor.variances(rows), covariance.diagonal(), rtol=1e-10)
+    close(factor.variance(rows), covariance.diagonal(), rtol=1e-10)
     index = np.array([5, 0, 4, 69])
     close(factor.inverse_diagonal(index), np.linalg.inv(A).diagonal()[index], rtol=1e-10)
     close(factor.gram, Z.T @ (Z / NOISE[:, None]))
@@ -65,7 +64,7 @@ def test_the_inverse_is_that_of_the_dense_matrix(weights):
 
 def test_more_rows_are_added_to_the_factor(weights):
     first, last = X[:50], X[50:]
-    before = PrimalFactor.of(operator(weights, first), NOISE[:50])
+    before = FeatureFactor.of(operator(weights, first), NOISE[:50])
     longer = operator(weights, first).extend(Rows.from_array(last))
     factor = before.extended(longer, Rows.from_array(last), NOISE[50:])
     close(factor.solve(B), np.linalg.solve(system_matrix(weights), B), rtol=1e-10)
@@ -82,44 +81,44 @@ def test_statistics_of_targets_go_along(weights):
 
 
 def test_every_problem_may_have_its_noise(weights):
-    system = System.build(operator(weights), PER_PROBLEM, 3, SolverOptions(), RNG)
-    assert len(system.primal) == 3
+    system = build_system(operator(weights), PER_PROBLEM, 3, SolverOptions(), RNG)
+    assert isinstance(system, FeatureSystem)
+    assert len(system.factors) == 3
     solution = system.solve(B, 1e-8, verify=True)
     matrices = [system_matrix(weights, noise) for noise in PER_PROBLEM.diagonals().T]
     expected = [np.linalg.solve(A, b) for A, b in zip(matrices, B.T, strict=True)]
     close(solution.values, np.stack(expected, axis=1), rtol=1e-10)
     assert solution.converged
-    again = system.solve(B[:, [2, 0]], 1e-8, problems=np.array([1, 1]))
+    again = system.solve(B[:, [2, 0]], 1e-8, outputs=np.array([1, 1]))
     close(again.values, np.linalg.solve(matrices[1], B[:, [2, 0]]), rtol=1e-10)
 
 
 @pytest.mark.parametrize("noise", [Noise(NOISE), PER_PROBLEM], ids=["one noise", "one a problem"])
 def test_a_system_goes_on_with_more_rows(noise, weights):
     some = np.arange(50)
-    system = System.build(operator(weights, X[:50]), noise.subset(some), 3, SolverOptions(), RNG)
+    system = build_system(operator(weights, X[:50]), noise.subset(some), 3, SolverOptions(), RNG)
     rows = Rows.from_array(X[50:])
     longer = system.operator.extend(rows)
-    updated = system.updated(longer, rows, noise)
-    fresh = System.build(operator(weights), noise, 3, SolverOptions(), RNG)
+    updated = update_system(system, longer, rows, noise)
+    fresh = build_system(operator(weights), noise, 3, SolverOptions(), RNG)
     close(updated.solve(B, 1e-8).values, fresh.solve(B, 1e-8).values, rtol=1e-10)
     nothing = Rows.from_array(np.empty((0, D)))
     assert updated.updated(longer, nothing, noise).factors is updated.factors
     assert updated.updated(longer, nothing, noise.scaled(2.0)) is None
 
 
-def test_features_are_taken_only_if_they_are_no_more_than_rows(monkeypatch):
+def test_features_are_taken_only_if_they_are_no_more_than_samples(monkeypatch):
     rank = T * D
     few, enough = operator(None, X[: rank - 1]), operator(None, X[:rank])
-    assert not is_primal(few)
-    assert is_primal(enough)
-    system = System.build(few, Noise(NOISE[: rank - 1]), 1, SolverOptions(), RNG)
-    assert not system.primal
+    assert system_kind(few, Noise(NOISE[: rank - 1]), SolverOptions()) is DenseSystem
+    assert system_kind(enough, Noise(NOISE[:rank]), SolverOptions()) is FeatureSystem
+    system = build_system(few, Noise(NOISE[: rank - 1]), 1, SolverOptions(), RNG)
     rows = Rows.from_array(X[rank - 1 : rank])
-    assert system.updated(few.extend(rows), rows, Noise(NOISE[:rank])) is None
-    monkeypatch.setattr(factors, "MOST_RANK", rank - 1)
-    assert not is_primal(enough)
+    assert update_system(system, few.extend(rows), rows, Noise(NOISE[:rank])) is None
+    monkeypatch.setattr("histogp._core.solvers.MOST_COMPONENTS", rank - 1)
+    assert system_kind(enough, Noise(NOISE[:rank]), SolverOptions()) is DenseSystem
 
 
 def test_overflow_is_refused():
     with pytest.raises(ValueError, match="overflows"), np.errstate(all="ignore"):
-        System.build(operator(np.full(D, 1e308), X * 1e3), Noise(NOISE), 1, SolverOptions(), RNG)
+        build_system(operator(np.full(D, 1e308), X * 1e3), Noise(NOISE), 1, SolverOptions(), RNG)

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from kernel_operators import kernel_operator
-from oracles import histograms, kernel_matrix
+from oracles import histograms, kernel_matrix, solve
 from threadpoolctl import threadpool_info
 
-from histogp._core.solvers import factors, iterative
+from histogp._core.solvers import iterative, problem
 from histogp._core.solvers.preconditioner import (
     CostModel,
     PivotedCholesky,
@@ -18,7 +18,6 @@ from histogp._core.solvers.preconditioner import (
     make_preconditioner,
 )
 from histogp._core.solvers.problem import Noise, SolverOptions
-from histogp._core.solvers.system import solve
 from histogp.kernels import HistogramIntersection
 
 pytestmark = pytest.mark.portable
@@ -48,12 +47,12 @@ def dense_solution(noise, b=B):
 
 def test_label_dependent_noise_is_the_papers():
     diagonals = NOISES["per problem"].diagonals()
-    for problem in range(3):
-        positive = problem == CODES
-        np.testing.assert_allclose(diagonals[positive, problem], 2 * 0.1 * positive.mean())
-        np.testing.assert_allclose(diagonals[~positive, problem], 2 * 0.1 * (~positive).mean())
+    for output in range(3):
+        positive = output == CODES
+        np.testing.assert_allclose(diagonals[positive, output], 2 * 0.1 * positive.mean())
+        np.testing.assert_allclose(diagonals[~positive, output], 2 * 0.1 * (~positive).mean())
         # Equations S4 and S5: both sides weigh the same, and together as much as before.
-        weight = 1 / (2 * diagonals[:, problem])
+        weight = 1 / (2 * diagonals[:, output])
         np.testing.assert_allclose(weight[positive].sum(), weight[~positive].sum())
         np.testing.assert_allclose(weight.sum(), N / (2 * 0.1))
 
@@ -174,7 +173,7 @@ def test_a_preconditioner_never_spoils_small_noise(noise, rank):
 
 def test_an_automatic_rank_of_zero_is_never_chosen_when_plain_iterations_would_not_do():
     factor = PivotedCholesky(OPERATOR, NOISES["scalar"], rng(), N // 2, 1)
-    cheap = dict(n_rows=N, product_cost=1, n_sides=1, n_blocks=1, tol=1e-2)
+    cheap = dict(n_rows=N, cost=1, n_outputs=1, n_blocks=1, tol=1e-2)
     assert grow_to_best_rank(factor, CostModel(**cheap, noise=1e-1, max_iter=1000)) == 0
     assert grow_to_best_rank(factor, CostModel(**cheap, noise=1e-1, max_iter=5)) > 0
 
@@ -212,7 +211,7 @@ def test_the_rank_grows_with_difficulty():
     ranks = []
     for noise in (100.0, 1e-2, 1e-4):
         factor = PivotedCholesky(OPERATOR, NOISES["scalar"], rng(), N // 2, 1)
-        expensive = CostModel(N, 10**6, n_sides=10, n_blocks=1, tol=1e-2, noise=noise, max_iter=1000)
+        expensive = CostModel(N, 10**6, n_outputs=10, n_blocks=1, tol=1e-2, noise=noise, max_iter=1000)
         ranks.append(grow_to_best_rank(factor, expensive))
     assert ranks[0] == 0
     assert ranks == sorted(ranks)
@@ -220,10 +219,10 @@ def test_the_rank_grows_with_difficulty():
 
 
 def test_small_problems_are_factorised_and_large_ones_never(monkeypatch):
-    assert factors.is_small(2000, 1)
-    assert not factors.is_small(2001, 1)
-    assert not factors.is_small(2000, 10)
-    monkeypatch.setattr(factors, "SMALL_N", N - 1)
+    assert problem.is_small(2000, 1)
+    assert not problem.is_small(2001, 1)
+    assert not problem.is_small(2000, 10)
+    monkeypatch.setattr(problem, "SMALL_N", N - 1)
     assert solve(OPERATOR, NOISES["scalar"], B, SolverOptions(), rng()).n_iterations > 1
 
 

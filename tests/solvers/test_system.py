@@ -9,10 +9,9 @@ from kernel_operators import kernel_operator
 from oracles import histograms, kernel_matrix
 
 from histogp._core.data import Rows
-from histogp._core.solvers import factors
+from histogp._core.solvers import build_system, factors, problem, update_system
 from histogp._core.solvers.factors import Factor
 from histogp._core.solvers.problem import Noise, SolverOptions
-from histogp._core.solvers.system import System
 from histogp.kernels import HistogramIntersection
 
 pytestmark = pytest.mark.portable
@@ -34,11 +33,11 @@ def operator(n):
 
 def extended(system, begin, end, noise):
     rows = Rows.from_array(X[begin:end])
-    return system.updated(system.operator.extend(rows), rows, noise)
+    return update_system(system, system.operator.extend(rows), rows, noise)
 
 
 def grown(ends, options, noise=lambda n: Noise(NOISE[:n])):
-    system = System.build(operator(ends[0]), noise(ends[0]), 3, options, np.random.default_rng(0))
+    system = build_system(operator(ends[0]), noise(ends[0]), 3, options, np.random.default_rng(0))
     for begin, end in itertools.pairwise(ends):
         system = extended(system, begin, end, noise(end))
     return system
@@ -95,7 +94,7 @@ def test_an_extended_preconditioner_is_that_of_the_same_pivots():
 
 def test_an_extended_preconditioner_works_as_well_as_a_new_one():
     iterations = [system.solve(B[:N], 1e-10).n_iterations for system in (grown((200, N), CG), grown((N,), CG))]
-    plain = System.build(operator(N), Noise(NOISE), 3, replace(CG, preconditioner_rank=0), None)
+    plain = build_system(operator(N), Noise(NOISE), 3, replace(CG, preconditioner_rank=0), None)
     assert iterations[0] <= 1.5 * iterations[1] < 0.7 * plain.solve(B, 1e-10).n_iterations
 
 
@@ -121,9 +120,9 @@ def test_a_preconditioner_does_not_serve_many_times_more_rows():
 
 
 def test_the_solver_changes_where_a_dense_factor_no_longer_pays(monkeypatch):
-    monkeypatch.setattr(factors, "SMALL_N", 120)
+    monkeypatch.setattr(problem, "SMALL_N", 120)
     options = SolverOptions("auto", 1e-10)
     before = grown((100,), options)
-    assert before.factors
-    assert extended(before, 100, 120, Noise(NOISE[:120])).factors
+    assert before.is_direct
+    assert extended(before, 100, 120, Noise(NOISE[:120])).is_direct
     assert extended(before, 100, 121, Noise(NOISE[:121])) is None

@@ -6,9 +6,9 @@ import numpy as np
 
 from histogp._core.data import Array, Rows
 from histogp._core.layouts import Layout
+from histogp._core.operators.contract import Tables, cross_blocks
 from histogp._core.predictors import Table
-from histogp._core.solvers.system import System
-from histogp._core.variance.precise import kernel_columns
+from histogp._core.solvers.system import System, kernel_columns
 
 
 class Observed:
@@ -33,9 +33,9 @@ class Observed:
     def add(self, row: Rows) -> None:
         """Count one more row as observed."""
         explained = self.explained(row, np.empty((1, 0)))[0]
-        kernel = np.concatenate([block.T for _, block in self._operator.cross(row)], axis=1)
+        kernel = self._operator.cross(row).T
         solution = self._system.solve(kernel, self._tol)
-        prior = self._operator.cross_diagonal(row)[0]
+        prior = self._operator.diagonal(row)[0]
         variance = prior - np.vdot(kernel + solution.remainder, solution.values) - explained @ explained
         self._factor.append(np.append(explained, np.sqrt(max(variance, 0.0) + self._noise)))
         self._tables.append(self._operator.table(solution.values))
@@ -46,15 +46,15 @@ class Observed:
         first = known.shape[1]
         out = np.hstack([known, np.empty((rows.n_rows, len(self) - first))])
         for k in range(first, len(self)):
-            prior = self._operator.cross_matrix(rows, self._rows[k])[:, 0]
+            prior = self._operator.cross(rows, self._rows[k])[:, 0]
             covariance = prior - self._tables[k].evaluate(rows, self._system.options.n_threads)[:, 0]
             *left, own = self._factor[k]
             out[:, k] = (covariance - out[:, :k] @ np.asarray(left)) / own
         return out
 
 
-# Training rows up to which kernel values are quicker than tables, and the nodes of these in each dimension.
-FEW_ROWS = 512
+# Training samples up to which kernel values are quicker than tables, and the nodes of these in each dimension.
+FEW_SAMPLES = 512
 NODES = 64
 
 
@@ -72,15 +72,16 @@ class Covariances:
         sides = [system.solve(columns, tol).values for _, columns in kernel_columns(operator, reference)]
         self._solutions = np.concatenate(sides, axis=1)
         self._layout: Layout | None = None
-        if operator.n_rows > FEW_ROWS:
-            self._layout = operator.layout(NODES)
-            self._table = operator.tabulate(self._layout, self._solutions).astype(np.float32)
+        tables = operator.offer(Tables)
+        if tables is not None and operator.n_samples > FEW_SAMPLES:
+            self._layout = tables.layout(NODES)
+            self._table = tables.tabulate(self._layout, self._solutions).astype(np.float32)
 
     def evaluate(self, rows: Rows) -> Array:
         """(n, m) for n test rows and m of reference."""
-        out = self._operator.cross_matrix(rows, self._reference)
+        out = self._operator.cross(rows, self._reference)
         if self._layout is not None:
             return out - self._layout.read(self._table, self._layout.locate(rows, self._n_threads), self._n_threads)
-        for some, kernel in self._operator.cross(rows):
+        for some, kernel in cross_blocks(self._operator, rows):
             out[some] -= kernel @ self._solutions
         return out

@@ -289,7 +289,7 @@ class SortedColumns(Compressed):
         return _Extended(self, rows)
 
     def merge(self, rows: Rows) -> SortedColumns:
-        """The same at once; nothing is sorted again."""
+        """With further rows, merged in at once; nothing is sorted again."""
         more = SortedColumns.from_rows(rows)
         indptr = self.indptr + more.indptr
         row_of = np.empty(indptr[-1], np.uint32)
@@ -309,11 +309,17 @@ class SortedColumns(Compressed):
         indptr = np.concatenate([[0], np.cumsum(kept)])[self.indptr]
         return SortedColumns(indptr, new_number[self.row_of[kept]], self.values[kept], int(keep.sum()))
 
-    def select(self, first: int, last: int) -> SortedColumns:
-        """The columns ``first..last`` as views."""
-        inside = slice(self.indptr[first], self.indptr[last])
-        indptr = self.indptr[first : last + 1] - self.indptr[first]
-        return SortedColumns(indptr, self.row_of[inside], self.values[inside], self.n_rows)
+    def to_state(self, writer: Any) -> None:
+        """Put the arrays into a file as they are."""
+        for name in ("indptr", "row_of", "values"):
+            writer.put(name, getattr(self, name))
+
+    @classmethod
+    def from_state(cls, reader: Any, n_rows: int, n_columns: int) -> SortedColumns:
+        """Read the arrays of a file, which may be damaged."""
+        indptr = reader.array("indptr", np.int64, (n_columns + 1,))
+        row_of = reader.array("row_of", np.uint32, (None,))
+        return cls.checked(indptr, row_of, reader.array("values", np.float64, (None,)), n_rows)
 
 
 class _Extended(SortedColumns):

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import cholesky, lapack
 
 from histogp._core.data import Array
-from histogp._core.operators.contract import KernelOperator
+from histogp._core.operators.contract import KernelOperator, tuning_of
 from histogp._core.solvers.iterative import solve_cg
 from histogp._core.solvers.preconditioner import Preconditioner
 from histogp._core.solvers.problem import Noise, Solution
@@ -80,8 +80,8 @@ def exact_likelihood(
         return Likelihood(value, alpha, data_term=data_term)
     # Below the diagonal twice and above zero: the form with the identity sees only the sum of both.
     inverses = np.tril(inverses, -1) * 2 + np.diag(inverses.diagonal())
-    demand = operator.gradient(alpha, alpha)
-    supply = operator.gradient(inverses, np.eye(n))
+    tuning = tuning_of(operator)
+    demand, supply = tuning.gradient(alpha, alpha), tuning.gradient(inverses, np.eye(n))
     demand["noise"] = np.sum(alpha**2 * diagonals)
     supply["noise"] = np.asarray(supply_of_noise)
     return Likelihood(value, alpha, demand=demand, supply=supply, data_term=data_term)
@@ -135,7 +135,7 @@ def estimated_likelihood(
         max_iter=max_iter,
         preconditioner=preconditioner,
         start=None if start is None else np.hstack(start),
-        problems=problems,
+        outputs=problems,
     )
     alpha, solved = solution.values[:, :n_problems], solution.values[:, n_problems:]
     data_term = float(np.sum((targets + solution.remainder[:, :n_problems]) * alpha))
@@ -170,7 +170,7 @@ def _derivatives(
     sums = np.zeros((left.shape[1], 2))
     sums[:n_problems, 0] = 1
     sums[n_problems:, 1] = share / n_probes
-    both = operator.gradient(left, right, sums)
+    both = tuning_of(operator).gradient(left, right, sums)
     diagonals = noise.diagonals()
     diagonals = diagonals if diagonals.shape[1] == 1 else diagonals[:, problems]
     both["noise"] = np.sum(left * diagonals * right, axis=0) @ sums

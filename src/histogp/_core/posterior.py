@@ -1,7 +1,8 @@
-"""The posterior of a Gaussian process: training targets in, predictive means out."""
+"""The posterior of a Gaussian process: training targets in, means and variances out."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,21 +11,24 @@ from histogp._core.data import Array, Rows
 from histogp._core.kernel_values import KernelValue
 from histogp._core.layouts import Grid
 from histogp._core.likelihood import BoundName, Likelihood, exact_likelihood
-from histogp._core.operators.contract import KernelOperator
+from histogp._core.operators.contract import Features, KernelOperator, Tables, cross_blocks, require, tuning_of
 from histogp._core.predictors import QuantizedMean, Table
-from histogp._core.probability import Dirichlet, codes_of, fit_temperature, leave_one_out
-from histogp._core.search.feature_objective import Primal
+from histogp._core.probability import Dirichlet, DirichletProblem, LeftOut, codes_of, fit_temperature, leave_one_out
+from histogp._core.search.feature_objective import FeatureObjective
 from histogp._core.search.objectives import Data, bound_of, quadrature_of
-from histogp._core.solvers.factors import SMALL_N, is_primal, is_small
-from histogp._core.solvers.problem import Callback, Noise, Solution, SolverOptions
+from histogp._core.solvers import build_system, system_kind, update_system
+from histogp._core.solvers.problem import SMALL_N, Callback, Noise, Solution, SolverOptions, is_small
 from histogp._core.solvers.system import System
-from histogp._core.variance.calibrated import FEWEST
-from histogp._core.variance.methods import KEPT_VARIANCES, VarianceMethod, VarianceOptions, Variances
+from histogp._core.threads import Lazy, Versions
+from histogp._core.variance import METHODS, Variance, VarianceMethod, VarianceOptions
+from histogp._core.variance.precise import shortfall_of
 
-Tables = dict[str, tuple[Any, Any]]
-# Up to here kernel values are quicker than looking positions up.
-FEW_ROWS = 256
-KEPT = (*KEPT_VARIANCES, "temperature", "feature-weights")
+# Training samples up to which kernel values are quicker than looking positions up.
+FEW_SAMPLES = 256
+# Outputs that a system for variances is prepared for, at least and at most.
+FEWEST_OUTPUTS, MOST_OUTPUTS = 16, 4096
+# The tolerance of such systems: the rank of a preconditioner depends on it.
+VARIANCE_TOL = 1e-3
 
 
 class Posterior:
@@ -32,11 +36,13 @@ class Posterior:
 
     alpha : (N, M), the solution of ``(K + diag(noise)) alpha = targets`` (gp-hik-ijcv2016, eq. 2).
     targets : (N, M).
-    residual : the largest residual of the solution, relative to the largest target of its problem.
+    residual : the largest residual of the solution, relative to the largest target of its output.
     seed : of all random choices that are made later.
     system : what has solved for alpha, where it is worth keeping for updates; not copied, and in no file.
-    tables : what was prepared before, by name, for instance in the life that a file has saved; see `tables`.
+    tables : what was prepared before and restored from a file or a copy: versions and values by name.
     """
+
+    includes_training = True
 
     def __init__(
         self,
@@ -46,7 +52,7 @@ class Posterior:
         targets: Array,
         residual: float,
         seed: int = 0,
-        tables: Tables | None = None,
+        tables: Versions | None = None,
         system: System | None = None,
     ):
         self.operator = operator
@@ -55,15 +61,15 @@ class Posterior:
         self.targets = targets
         self.residual = residual
         self.seed = seed
-        self.system = system
-        self.variances = Variances(operator, noise, seed, system)
-        self._prepared = self.variances.prepared
+        self.kept_system = system
+        self.lazy = Lazy()
         for name, (version, value) in (tables or {}).items():
-            self._prepared.put(name, value, version)
-        self.variances.asked_for_calibrated = "calibrated" in (tables or {})
+            self.lazy.put(name, value, version, keep=True)
+        if system is not None and system.is_direct and not noise.is_per_problem:
+            self.lazy.put(f"system-{system.options.solver}", system, MOST_OUTPUTS)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in vars(self).items() if name not in ("_prepared", "variances", "system")}
+        state = {name: value for name, value in vars(self).items() if name not in ("lazy", "kept_system")}
         return {**state, "tables": self.tables()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -71,85 +77,149 @@ class Posterior:
 
     @property
     def kernel(self) -> KernelValue:
+        """The frozen value of the kernel."""
         return self.operator.kernel
 
-    @property
-    def has_tables(self) -> bool:
-        """Whether the mean can be read from tables over features."""
-        return self.operator.rank is None
-
-    def tables(self) -> Tables:
-        """What was prepared so far and is worth keeping: versions and values by name."""
+    def tables(self) -> Versions:
+        """What was prepared so far and is worth keeping in files and copies: versions and values by name."""
         self._feature_weights()
-        found = {name: self._prepared.present(name) for name in KEPT}
-        wanted = {name: entry for name, entry in found.items() if entry is not None}
-        if not self.variances.asked_for_calibrated:
-            wanted.pop("calibrated", None)  # large, and only made for probabilities
-        return wanted
+        return self.lazy.kept()
+
+    @property
+    def largest_noise(self) -> Array:
+        """The noise of each sample, the largest one where outputs have their own, (N,)."""
+        return self.noise.diagonals().max(axis=1)
 
     def mean(self, rows: Rows, n_threads: int = 1) -> Array:
         """``k(x)^T alpha`` for each test row, (n, M)."""
-        if self.operator.n_rows <= FEW_ROWS and self.operator.rank is None:
+        operator = self.operator
+        if operator.n_samples <= FEW_SAMPLES and operator.offer(Features) is None:
             out = np.empty((rows.n_rows, self.alpha.shape[1]))
-            for some, kernel in self.operator.cross(rows):
+            for some, kernel in cross_blocks(operator, rows):
                 out[some] = kernel @ self.alpha
             return out
-        table = self._prepared.get("table", self._table)
-        return table.evaluate(rows, n_threads)
+        return self.lazy.get("table", self._mean_table).evaluate(rows, n_threads)
 
-    def _table(self) -> Table:
+    def _mean_table(self) -> Table:
         weights = self._feature_weights()
-        return self.operator.table(self.alpha) if weights is None else self.operator.predictor(weights)
-
-    def prepare_features(self) -> None:
-        """Make the weights of features now, if there are any: while the operator still keeps the features."""
-        self._feature_weights()
+        if weights is None:
+            return self.operator.table(self.alpha)
+        return require(self.operator, Features, "weights of features").from_weights(weights)
 
     def _feature_weights(self) -> Array | None:
-        """The weights of features in the mean, if there are any: better than from alpha, where noise is tiny."""
-        system = self.system
-        if system is not None and system.primal:
-            return self._prepared.get("feature-weights", lambda: system.feature_weights(self.targets))
-        present = self._prepared.present("feature-weights")
-        return None if present is None else present[1]
+        """The weights of features in the mean, if the system has them: better than from alpha, where noise is tiny."""
+        weights = self.lazy.present("feature-weights")
+        if weights is None and self.kept_system is not None:
+            weights = self.kept_system.mean_weights(self.targets)
+            if weights is not None:
+                self.lazy.put("feature-weights", weights, keep=True)
+        return weights
 
     def quantized(self, grid: Grid) -> QuantizedMean:
         """The mean on a grid, tabulated when a grid is asked for that was not the last one."""
         version = (grid.n_bins, grid.uniform, None if grid.upper is None else grid.upper.tobytes())
-        return self._prepared.get("quantized", lambda: self._quantize(grid), version)
+        return self.lazy.get("quantized", lambda: self._quantize(grid), version)
 
     def prior_variance(self, rows: Rows) -> Array:
         """``K(x, x)`` for each test row, (n,)."""
-        return self.operator.cross_diagonal(rows)
+        return self.operator.diagonal(rows)
 
-    def latent_variance(
-        self, rows: Rows, method: VarianceMethod, options: VarianceOptions, solver: SolverOptions
-    ) -> Array:
-        """The variance of the latent function at test rows; see `Variances`."""
-        return self.variances.latent(rows, method, options, solver)
+    def variance(self, rows: Rows, method: str, options: VarianceOptions) -> Variance:
+        """The variance of the latent function at test rows, (n,), or (n, k) for k numbers of eigenvectors."""
+        chosen = METHODS[method]
+        other = chosen.instead(self.operator)
+        return (chosen if other is None else METHODS[other]).variance(self, rows, options)
 
-    def calibration_error(self, solver: SolverOptions) -> float:
-        """The relative error of the calibrated variance."""
-        if self.operator.n_rows < FEWEST or self.operator.rank is not None:
-            return 0.0
-        return self.variances.table("calibrated", VarianceOptions(), solver).error
+    def variance_per_output(self, rows: Rows, options: VarianceOptions) -> Variance:
+        """The precise variance with the noise that each output has, (n, n_outputs)."""
+        n_outputs = self.alpha.shape[1]
+        if not self.noise.is_per_problem:
+            found = self.variance(rows, "precise", options)
+            return Variance(np.broadcast_to(found.values[:, None], (rows.n_rows, n_outputs)), found.shortfall)
+        system = self.systems(options.solver)
+        values, excess = system.latent_variance(rows, options.tol)
+        return Variance(values, shortfall_of(system, excess))
 
-    def leave_one_out(self, solver: SolverOptions) -> tuple[Array, Array, Array]:
-        """Numbers of training rows, and means and latent variances that they have without themselves."""
-        return leave_one_out(self.variances, self.targets, self.alpha, solver)
+    def covariance(self, rows: Rows, options: VarianceOptions) -> Variance:
+        """The covariance of the latent function for all pairs of test rows, (n, n)."""
+        system = self.system(rows.n_rows, options.solver)
+        values, excess = system.covariance(rows, options.tol)
+        return Variance(values, shortfall_of(system, excess))
 
-    def temperature(self, solver: SolverOptions) -> float:
-        """The factor that makes scores the logarithms of probabilities, up to a constant."""
-        return self._prepared.get("temperature", lambda: self._fit_temperature(solver))
+    def quick_method(self) -> str:
+        """The best quick way to the variance itself."""
+        has_tables = self.operator.offer(Tables) is not None
+        return "calibrated" if has_tables and self.operator.n_samples > SMALL_N else "precise"
 
-    def dirichlet(self, solver: SolverOptions) -> Dirichlet:
-        """Another posterior, made for probabilities."""
+    def calibration_error(self, options: VarianceOptions) -> tuple[float, str | None]:
+        """The relative error of the variance "calibrated", zero where that is precise; and a shortfall, or None."""
+        method = METHODS["calibrated"]
+        if method.instead(self.operator) is not None:
+            return 0.0, None
+        tables = self.prepared(method, options)
+        return tables.error, tables.shortfall
+
+    def prepared(self, method: VarianceMethod, options: VarianceOptions, *, keep: bool = True) -> Any:
+        """What a variance method makes once."""
+        return self.lazy.get(
+            method.name,
+            lambda: method.prepare(self, options),
+            None if method.option is None else getattr(options, method.option),
+            keep=keep and not method.needs_training,
+        )
+
+    def system(self, n_outputs: int, options: SolverOptions) -> System:
+        """What solves for ``n_outputs`` right-hand sides, with the largest noise of each sample."""
+        # A larger preconditioner pays for more right-hand sides; it is made anew when there are many more than before.
+        noise = Noise(self.largest_noise)
+        size = int(np.clip(4 ** np.ceil(np.log2(max(n_outputs, 1)) / 2), FEWEST_OUTPUTS, MOST_OUTPUTS))
+        if system_kind(self.operator, noise, options).is_direct:
+            size = MOST_OUTPUTS
+        make = lambda: self._build_system(noise, size, options)  # noqa: E731
+        return self.lazy.get_at_least(f"system-{options.solver}", size, make).with_options(options)
+
+    def systems(self, options: SolverOptions) -> System:
+        """What solves for all outputs with the noise that each has."""
+        if not self.noise.is_per_problem:
+            return self.system(1, options)
+        make = lambda: self._build_system(self.noise, self.noise.n_matrices, options)  # noqa: E731
+        return self.lazy.get(f"systems-{options.solver}", make).with_options(options)
+
+    def _build_system(self, noise: Noise, n_outputs: int, options: SolverOptions) -> System:
+        tight = replace(options, tol=min(options.tol, VARIANCE_TOL))
+        return build_system(self.operator, noise, n_outputs, tight, np.random.default_rng(self.seed))
+
+    def leave_one_out(self, options: VarianceOptions) -> LeftOut:
+        """Some training samples, and the means and latent variances that they would have if they were not there."""
+        return leave_one_out(self, options)
+
+    def temperature(self, options: VarianceOptions) -> tuple[float, str | None]:
+        """The factor that makes scores the logarithms of probabilities, up to a constant; and a shortfall, or None."""
+        found: list[LeftOut] = []
+
+        def fit() -> float:
+            found.append(self.leave_one_out(options))
+            left_out = found[0]
+            codes = codes_of(self.targets)[left_out.index]
+            return fit_temperature(left_out.means, codes, 1 / self.noise.sample[left_out.index])
+
+        value = self.lazy.get("temperature", fit, keep=True)
+        return value, found[0].shortfall if found else None
+
+    def dirichlet(self, options: VarianceOptions) -> Dirichlet:
+        """A second model, made for probabilities."""
         codes = codes_of(self.targets)
         n_classes = max(self.targets.shape[1], 2)
         weights = self.noise.sample.mean() / self.noise.sample
-        return self._prepared.get(
-            "dirichlet", lambda: Dirichlet.build(self.operator, codes, n_classes, weights, solver, self.seed)
-        )
+
+        def make() -> Dirichlet:
+            rng = np.random.default_rng(self.seed)
+            problem = DirichletProblem.build(self.operator, codes, n_classes, weights, rng)
+            solver = options.solver
+            found, _ = condition(problem.operator, problem.noise, problem.targets, solver, rng, seed=self.seed)
+            return Dirichlet(found, problem.center)
+
+        return self.lazy.get("dirichlet", make)
 
     def updated(
         self,
@@ -161,16 +231,16 @@ class Posterior:
         start: Array | None,
     ) -> tuple[Posterior, Solution]:
         """Condition on targets of the operator with further ``rows``, perhaps none, after those that are there."""
-        system = None if self.system is None else self.system.using(options).updated(operator, rows, noise)
+        system = self.kept_system
+        if system is not None:
+            system = update_system(system.with_options(options), operator, rows, noise)
         rng = np.random.default_rng(self.seed)
-        found = fit_posterior(
-            operator, noise, targets, options, rng, seed=self.seed, start=start, system=system, keep=True
-        )
+        found = condition(operator, noise, targets, options, rng, seed=self.seed, start=start, system=system, keep=True)
         if found[1].converged or system is None:
             return found
-        # What was right for the rows before is not for these.
+        # What was right for the samples before is not for these.
         start = found[0].alpha
-        return fit_posterior(operator, noise, targets, options, rng, seed=self.seed, start=start, keep=True)
+        return condition(operator, noise, targets, options, rng, seed=self.seed, start=start, keep=True)
 
     def log_likelihood(
         self,
@@ -184,36 +254,34 @@ class Posterior:
         n_probes: int | None,
         max_error: float | None,
     ) -> Likelihood:
-        """The likelihood of the targets, also under another kernel or noise."""
-        operator = self.operator if kernel is None else self.operator.with_kernel(kernel)
+        """The likelihood of the targets, also under another kernel (None: the present one) or noise."""
+        operator = self.operator
+        if kernel is not None:
+            operator = tuning_of(operator).with_kernel(kernel)
         data = Data(operator, self.noise.scaled(noise_factor), self.targets)
-        if is_primal(operator) and method in ("auto", "exact"):
-            return Primal(data).at(operator.kernel.weights, 1.0, derivatives=False)
-        if method == "auto":
-            method = "exact" if is_small(operator.n_rows, data.n_matrices) else "quadrature"
+        if method == "auto" and is_small(operator.n_samples, data.n_matrices):
+            method = "exact"
+        if method in ("auto", "exact") and FeatureObjective.suits(operator, most_times=1):
+            return FeatureObjective(data).at(operator.kernel.weights, 1.0, derivatives=False)
         if method == "exact":
             return exact_likelihood(operator, data.noise, self.targets)
         if method == "bound":
             return bound_of(data, bound, options, seed, start=self.alpha)
-        if method == "quadrature":
+        if method in ("auto", "quadrature"):
             return quadrature_of(data, n_probes, options, seed, max_error)
         raise ValueError(f"Unknown method {method!r}; known are 'auto', 'exact', 'bound' and 'quadrature'.")
 
-    def _fit_temperature(self, solver: SolverOptions) -> float:
-        index, means, _ = self.leave_one_out(solver)
-        return fit_temperature(means, codes_of(self.targets)[index], 1 / self.noise.sample[index])
-
     def _quantize(self, grid: Grid) -> QuantizedMean:
-        table = self.operator.grid_table(self.alpha, grid)
+        table = require(self.operator, Tables, 'prediction="quantized"').grid_table(self.alpha, grid)
         # ||alpha||_1 <= sqrt(N) ||alpha||_2, and the system that alpha solves has the right-hand side y - r.
         root = np.sqrt(len(self.targets))
         largest = np.abs(self.targets).max(axis=0)
-        right_hand_sides = np.linalg.norm(self.targets, axis=0) + root * self.residual * largest
-        bounds = root * right_hand_sides / self.noise.diagonals().min(axis=0)
+        sides = np.linalg.norm(self.targets, axis=0) + root * self.residual * largest
+        bounds = root * sides / self.noise.diagonals().min(axis=0)
         return QuantizedMean(table, grid, np.abs(self.alpha).sum(axis=0), bounds)
 
 
-def fit_posterior(
+def condition(
     operator: KernelOperator,
     noise: Noise,
     targets: Array,
@@ -229,16 +297,15 @@ def fit_posterior(
     """Condition the process on ``targets`` (N, M).
 
     ``system`` is that of the operator and noise, if it is there already. The posterior keeps it if ``keep`` says that
-    updates will follow; if it is a single dense factor also without.
+    updates will follow, or if that costs little.
     """
     if system is None:
-        system = System.build(operator, noise, targets.shape[1], options, rng)
+        system = build_system(operator, noise, targets.shape[1], options, rng)
     solution = system.solve(targets, options.tol, start=start, callback=callback, verify=True)
     residual = float(solution.residuals.max())
     if not (np.isfinite(residual) and np.all(np.isfinite(solution.values))):
         raise ValueError("The solution overflows; scale features, targets and weights to moderate values.")
-    is_light = len(system.factors) == 1 and (operator.n_rows <= SMALL_N or bool(system.primal))
-    kept = system if keep or is_light else None
+    kept = system if keep or system.is_light else None
     posterior = Posterior(operator, noise, solution.values, targets, residual, seed, system=kept)
-    posterior.prepare_features()
+    posterior.tables()  # while the operator still keeps the features of the training samples
     return posterior, solution

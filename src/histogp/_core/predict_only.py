@@ -1,4 +1,4 @@
-"""What is left of a posterior without its training examples."""
+"""What is left of a posterior without its training examples: tables that predict, and nothing else."""
 
 from __future__ import annotations
 
@@ -7,45 +7,56 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from histogp._core.data import Array, Rows
+from histogp._core.data import Rows
+from histogp._core.kernel_values import KernelValue
 from histogp._core.layouts import Grid
+from histogp._core.operators.contract import KernelOperator
 from histogp._core.predictors import QuantizedMean, Table
-from histogp._core.solvers.factors import PrimalFactor
-from histogp._core.solvers.problem import SolverOptions
-from histogp._core.variance.methods import TABLES, VarianceMethod, VarianceOptions
+from histogp._core.threads import Versions
+from histogp._core.variance import METHODS, Variance, VarianceOptions
 
 
 @dataclass(frozen=True, eq=False)
-class PredictOnly:
-    """Takes the place of a posterior whose training examples are not there: tables, and nothing else.
+class Predictor:
+    """Predicts like the posterior that it was made from, as far as that is prepared. Immutable.
 
-    kept : what was prepared when the model was saved: versions and values by name, as `Posterior.tables` has them
+    operator : of the kernel, without training samples
+    table : of the exact mean, where that needs no training samples
+    grid_mean : the mean on a grid, or None
+    kept : what was prepared: versions and values by name, as `Posterior.tables` has them
     """
 
-    prepared: QuantizedMean | None
-    kept: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    operator: KernelOperator
+    table: Table | None = None
+    grid_mean: QuantizedMean | None = None
+    kept: Versions = field(default_factory=dict)
     seed: int = 0
 
-    has_tables = True
-    """Whether the mean is read from tables over features."""
+    includes_training = False
 
     @property
-    def kernel(self) -> Any:
+    def kernel(self) -> KernelValue:
         """The frozen value of the kernel."""
-        assert self.prepared is not None
-        return self.prepared.table.layout.kernel
+        return self.operator.kernel
 
-    @property
-    def quick_method(self) -> VarianceMethod:
-        """The best way to the variance itself that is left."""
-        return "sampled" if "sampled" in self.kept and "calibrated" not in self.kept else "calibrated"
-
-    def tables(self) -> dict[str, tuple[Any, Any]]:
+    def tables(self) -> Versions:
+        """What was prepared: versions and values by name."""
         return self.kept
 
+    def mean(self, rows: Rows, n_threads: int = 1) -> Any:
+        """The mean of each test row, (n, M)."""
+        if self.table is None:
+            raise ValueError(
+                "This model was saved without its training examples, which exact prediction needs; "
+                'use prediction="quantized".'
+            )
+        return self.table.evaluate(rows, n_threads)
+
     def quantized(self, grid: Grid) -> QuantizedMean:
-        assert self.prepared is not None
-        own = self.prepared.grid
+        """The mean on the grid that was prepared; another one is refused."""
+        if self.grid_mean is None:
+            raise ValueError('This model was saved for exact prediction and needs no grid; use prediction="exact".')
+        own = self.grid_mean.grid
         same_upper = (
             grid.upper is own.upper
             if grid.upper is None or own.upper is None
@@ -57,80 +68,45 @@ class PredictOnly:
                 f'n_bins={own.n_bins}, interpolation="{"nearest" if own.uniform else "linear"}" and the same '
                 "value_range."
             )
-        return self.prepared
+        return self.grid_mean
 
-    def mean(self, rows: Rows, n_threads: int = 1) -> Array:
-        raise ValueError(
-            "This model was saved without its training examples, which exact prediction needs; "
-            'use prediction="quantized".'
-        )
+    def prior_variance(self, rows: Rows) -> Any:
+        """``K(x, x)`` for each test row, (n,)."""
+        return self.operator.diagonal(rows)
 
-    def calibration_error(self, solver: SolverOptions) -> float:
-        return self._kept("calibrated").error
+    def variance(self, rows: Rows, method: str, options: VarianceOptions) -> Variance:
+        """The latent variance of test rows by what was prepared, (n,)."""
+        chosen = METHODS[method]
+        if method not in self.kept and "precise" in self.kept and not chosen.needs_training:
+            chosen = METHODS["precise"]  # by features, which is quick
+        version, prepared = self.kept.get(chosen.name, (None, None))
+        wanted = None if chosen.option is None else getattr(options, chosen.option)
+        if prepared is None or version != wanted:
+            self._refuse(method)
+        return Variance(prepared.variance(rows, options.solver.n_threads))
 
-    def temperature(self, solver: SolverOptions) -> float:
-        return self._kept("temperature")
+    def quick_method(self) -> str:
+        """The best way to the variance itself that is left."""
+        return next((name for name in ("precise", "calibrated", "sampled") if name in self.kept), "calibrated")
 
-    def prior_variance(self, rows: Rows) -> Array:
-        return rows.row_sums(self.kernel.heights(rows))
+    def calibration_error(self, options: VarianceOptions) -> tuple[float, None]:
+        """The relative error of the variance "calibrated"; zero where that is precise."""
+        if "precise" in self.kept:
+            return 0.0, None
+        return self.kept["calibrated"][1].error if "calibrated" in self.kept else self._refuse("calibrated"), None
 
-    def latent_variance(
-        self, rows: Rows, method: VarianceMethod, options: VarianceOptions, solver: SolverOptions
-    ) -> Array:
-        wanted = {"sampled": options.n_samples, "coarse-quantized": options.n_bins}.get(method)
-        return self._kept(method, wanted).variance(rows, solver.n_threads)
+    def temperature(self, options: VarianceOptions) -> tuple[float, None]:
+        """The factor that makes scores the logarithms of probabilities, up to a constant."""
+        return self.kept["temperature"][1] if "temperature" in self.kept else self._refuse("temperature"), None
 
-    def _kept(self, method: str, wanted: int | None = None) -> Any:
-        version, table = self.kept.get(method, (None, None))
-        if table is not None and version == wanted:
-            return table
-        if method not in TABLES:
+    def _refuse(self, method: str) -> NoReturn:
+        known = [name for name, one in METHODS.items() if not one.needs_training]
+        if method in METHODS and METHODS[method].needs_training:
             raise ValueError(
                 f"This model was saved without its training examples, which {method!r} needs; "
-                f"{', '.join(map(repr, TABLES))} can do without if they were used before saving."
+                f"{', '.join(map(repr, known))} can do without if they were used before saving."
             )
         raise ValueError(
             f"This model was saved without its training examples and had not prepared {method!r} with these options: "
             "call predict_variance with them before saving ('calibrated' needs 256 training examples)."
         )
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FeaturesOnly(PredictOnly):
-    """The same for a process with features: their weights in the mean, and what the variance needs.
-
-    weights : (rank, M); table : the mean that they give; factor : of an operator without rows
-    """
-
-    weights: Array
-    table: Table
-    factor: PrimalFactor
-
-    has_tables = False
-
-    @property
-    def kernel(self) -> Any:
-        return self.factor.operator.kernel
-
-    @property
-    def quick_method(self) -> VarianceMethod:
-        return "precise"
-
-    def quantized(self, grid: Grid) -> NoReturn:
-        raise ValueError('The chi-squared kernel does not need prediction="quantized"; use prediction="exact".')
-
-    def mean(self, rows: Rows, n_threads: int = 1) -> Array:
-        return self.table.evaluate(rows, n_threads)
-
-    def calibration_error(self, solver: SolverOptions) -> float:
-        return 0.0
-
-    def prior_variance(self, rows: Rows) -> Array:
-        return self.factor.operator.cross_diagonal(rows)
-
-    def latent_variance(
-        self, rows: Rows, method: VarianceMethod, options: VarianceOptions, solver: SolverOptions
-    ) -> Array:
-        if method in ("precise", "calibrated"):
-            return self.factor.variances(rows)
-        return super().latent_variance(rows, method, options, solver)

@@ -68,7 +68,7 @@ class NodeTable:
 
 
 @dataclass(frozen=True, eq=False)
-class LowerTable:
+class FloorTable:
     """``x -> K(x, x) - sum_d f_d``, with functions that do not decrease read at the next node below. Immutable.
 
     per_bin : (D,), one over the width of a bin, in heights; zero where there is nothing but the node 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -10,63 +11,57 @@ from scipy.special import log_softmax, softmax
 
 from histogp._core.data import Array, Rows
 from histogp._core.likelihood import exact_likelihood
-from histogp._core.operators.contract import KernelOperator
-from histogp._core.predictors import Table
-from histogp._core.solvers.factors import is_primal, is_small
-from histogp._core.solvers.problem import Noise, SolverOptions
-from histogp._core.solvers.system import System, is_direct, solve
+from histogp._core.operators.contract import KernelOperator, tuning_of, updates_of
+from histogp._core.solvers import system_kind
+from histogp._core.solvers.problem import Noise
 from histogp._core.threads import single_threaded_blas
-from histogp._core.variance.calibrated import FEWEST
-from histogp._core.variance.methods import VarianceOptions, Variances
+from histogp._core.variance import VarianceOptions
+from histogp._core.variance.calibrated import CALIBRATED, FEWEST_SAMPLES
 
-# Examples that are left out, one at a time, where that is done exactly.
-MOST_EXAMPLES = 1000
-# Of systems without factors.
-ITERATIVE_TOL = 1e-4
+# Samples that are left out, one at a time, where that is done exactly.
+MOST_LEFT_OUT = 1000
 # Temperatures that make sense, as logarithms, for scores between -1 and 1.
 NEGLIGIBLE = 1e-9
 LOWEST, HIGHEST = np.log(1e-2), np.log(1e3)
 
 
-def leave_one_out(
-    variances: Variances, targets: Array, alpha: Array, solver: SolverOptions
-) -> tuple[Array, Array, Array]:
-    """The numbers of some training rows, (n,), and what would be predicted for them if they were not there.
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Some training samples, and what would be predicted for each if it were not there.
 
-    That is the mean ``y_i - alpha_i / [A^-1]_ii``, (n, M), and the latent variance ``1 / [A^-1]_ii - noise_i``, (n, M)
-    or (n, 1). Exact up to about 2,000 rows; above that the calibrated variance, whose tables have not seen these rows,
-    stands for the second.
+    index : (n,), their numbers; means : (n, M); variances : (n, M) or (n, 1), latent
+    shortfall : a sentence if the solver fell short, or None
     """
-    operator, noise = variances.operator, variances.noise
-    n, n_problems = targets.shape
-    n_matrices = n_problems if noise.is_per_problem else 1
-    is_few = is_primal(operator) or is_small(n, n_matrices) or n < FEWEST
-    if is_few or operator.rank is not None:
+
+    index: Array
+    means: Array
+    variances: Array
+    shortfall: str | None = None
+
+
+def leave_one_out(posterior: Any, options: VarianceOptions) -> LeftOut:
+    """The mean ``y_i - alpha_i / [A^-1]_ii`` and the latent variance ``1 / [A^-1]_ii - noise_i`` of some samples.
+
+    Exact where there are factors, up to about 2,000 samples or with features; above that the calibrated variance, whose
+    tables have not seen these samples, stands for the second.
+    """
+    operator, noise, solver = posterior.operator, posterior.noise, options.solver
+    targets, alpha, n = posterior.targets, posterior.alpha, operator.n_samples
+    is_few = n < FEWEST_SAMPLES or system_kind(operator, noise, replace(solver, solver="auto")).is_direct
+    shortfall = None
+    if is_few or CALIBRATED.instead(operator) is not None:
         index = np.arange(n)
-        most = MOST_EXAMPLES if is_few else FEWEST
+        most = MOST_LEFT_OUT if is_few else FEWEST_SAMPLES
         if n > most:
-            index = np.sort(np.random.default_rng(variances.seed).choice(n, most, replace=False))
-        keeps_solver = is_direct(operator, noise, solver) or not is_few
-        system = variances.systems(solver if keeps_solver else replace(solver, solver="cholesky"))
-        latent = 1 / _inverse_diagonals(system, index) - noise.diagonals()[index]
+            index = np.sort(np.random.default_rng(posterior.seed).choice(n, most, replace=False))
+        if is_few and not system_kind(operator, noise, solver).is_direct:
+            solver = replace(solver, solver="cholesky")
+        latent = 1 / posterior.systems(solver).inverse_diagonal(index) - noise.diagonals()[index]
     else:
-        calibrated = variances.calibrated(solver)
-        index, latent = calibrated.left_out, calibrated.left_out_variances[:, None]
-    return index, targets[index] - alpha[index] * (latent + noise.diagonals()[index]), np.maximum(latent, 0.0)
-
-
-def _inverse_diagonals(system: System, index: Array) -> Array:
-    """``[A^-1]_ii`` for the rows ``index``, (n, M) or (n, 1)."""
-    if system.primal:
-        return np.stack([factor.inverse_diagonal(index) for factor in system.primal], axis=1)
-    columns = np.arange(len(index))
-    sides = np.zeros((system.operator.n_rows, len(index)))
-    sides[index, columns] = 1.0
-    out = np.empty((len(index), system.n_problems))
-    for problem in range(system.n_problems):
-        solution = system.solve(sides, 0.0 if system.factors else ITERATIVE_TOL, problems=np.full(len(index), problem))
-        out[:, problem] = solution.values[index, columns]
-    return out
+        tables = posterior.prepared(CALIBRATED, options, keep=False)
+        index, latent, shortfall = tables.left_out, tables.left_out_variances[:, None], tables.shortfall
+    means = targets[index] - alpha[index] * (latent + noise.diagonals()[index])
+    return LeftOut(index, means, np.maximum(latent, 0.0), shortfall)
 
 
 def codes_of(scores: Array) -> Array:
@@ -109,7 +104,7 @@ def _of_classes(scores: Array) -> Array:
 CONCENTRATION = 0.01
 # The scale of the kernel is the one of these, relative to its mean variance, that makes a sample most likely.
 SCALES = 4.0 ** np.arange(-1, 7)
-SAMPLE = 500
+SAMPLE_SIZE = 500
 MOST_CLASSES = 10
 # Draws for the expectation of a softmax, and numbers that are held at a time.
 DRAWS = 128
@@ -117,58 +112,69 @@ NUMBERS = 2**20
 
 
 @dataclass(frozen=True, eq=False)
-class Dirichlet:
+class DirichletProblem:
     """A Gaussian process for each class, whose exponentials are Gamma variables, approximately.
 
-    A label is one observation of a Dirichlet distribution: a Gamma variable a class with the shape ``1 + c`` for the
-    class of the example and ``c`` for the others. Its logarithm is nearly Gaussian with the variance
+    A label is one observation of a Dirichlet distribution: a Gamma variable for each class, with the shape ``1 + c``
+    for the class of the sample and ``c`` for the others. Its logarithm is nearly Gaussian with the variance
     ``log(1 / shape + 1)``, which becomes noise, and the mean ``log(shape) - variance / 2``.
+
+    operator : the kernel matrix in the scale that suits the noise
+    targets : (N, n_classes), in units above ``center``
     """
 
-    table: Table
-    centre: Array
-    variances: Variances
+    operator: KernelOperator
+    noise: Noise
+    targets: Array
+    center: Array
 
     @classmethod
     def build(
-        cls, operator: KernelOperator, codes: Array, n_classes: int, weights: Array, solver: SolverOptions, seed: int
-    ) -> Dirichlet:
-        """From the numbers of the classes (N,) and the weights of the examples (N,)."""
+        cls, operator: KernelOperator, codes: Array, n_classes: int, weights: Array, rng: np.random.Generator
+    ) -> DirichletProblem:
+        """From the numbers of the classes (N,) and the weights of the samples (N,)."""
         shapes = np.where(codes[:, None] == np.arange(n_classes), 1.0, 0.0) + CONCENTRATION
         spread = np.log(1 / shapes + 1)
         targets = np.log(shapes) - spread / 2
-        centre = np.average(targets, axis=0, weights=weights)
-        targets -= centre
+        center = np.average(targets, axis=0, weights=weights)
+        targets -= center
         positive, negative = (np.full(n_classes, np.log(1 / s + 1)) for s in (1 + CONCENTRATION, CONCENTRATION))
         noise = Noise(1 / weights, codes, positive, negative)
-        rng = np.random.default_rng(seed)
-        operator = _scaled(operator, noise, targets, rng)
-        alpha = solve(operator, noise, targets, solver, rng).values
-        return cls(operator.table(alpha), centre, Variances(operator, noise, seed))
+        return cls(_scaled(operator, noise, targets, rng), noise, targets, center)
 
-    def probabilities(self, rows: Rows, solver: SolverOptions) -> Array:
-        """The expectation of a softmax, (n, n_classes)."""
-        means = self.table.evaluate(rows, solver.n_threads) + self.centre
-        options = VarianceOptions()
-        if self.variances.operator.n_rows < FEWEST:
-            spread = self.variances.per_problem(rows, options, solver)
+
+@dataclass(frozen=True, eq=False)
+class Dirichlet:
+    """The posterior of a `DirichletProblem`, and where its targets have their zero, (n_classes,)."""
+
+    posterior: Any
+    center: Array
+
+    def probabilities(self, rows: Rows, options: VarianceOptions) -> tuple[Array, str | None]:
+        """The expectation of a softmax, (n, n_classes); and a sentence if the solver fell short, or None."""
+        posterior = self.posterior
+        means = posterior.mean(rows, options.solver.n_threads) + self.center
+        if posterior.operator.n_samples < FEWEST_SAMPLES:
+            spread, shortfall = posterior.variance_per_output(rows, options)
         else:
-            spread = self.variances.latent(rows, "calibrated", options, solver)[:, None]
-        draws = np.random.default_rng(self.variances.seed).standard_normal((DRAWS // 2, 1, means.shape[1]))
+            spread, shortfall = posterior.variance(rows, "calibrated", options)
+            spread = spread[:, None]
+        draws = np.random.default_rng(posterior.seed).standard_normal((DRAWS // 2, 1, means.shape[1]))
         draws = np.concatenate([draws, -draws])
         out = np.empty_like(means)
         n_rows = max(1, NUMBERS // draws.size)
         for begin in range(0, len(means), n_rows):
             some = slice(begin, begin + n_rows)
             out[some] = softmax(means[some] + np.sqrt(spread[some]) * draws, axis=2).mean(axis=0)
-        return out / out.sum(axis=1, keepdims=True)
+        return out / out.sum(axis=1, keepdims=True), shortfall
 
 
 def _scaled(operator: KernelOperator, noise: Noise, targets: Array, rng: np.random.Generator) -> KernelOperator:
     """The operator with the scale that suits the noise, which is fixed here."""
-    n = operator.n_rows
-    rows = np.sort(rng.choice(n, min(n, SAMPLE), replace=False))
-    sample = operator.remove(np.setdiff1d(np.arange(n), rows))
+    n = operator.n_samples
+    tuning = tuning_of(operator)
+    rows = np.sort(rng.choice(n, min(n, SAMPLE_SIZE), replace=False))
+    sample = updates_of(operator).remove(np.setdiff1d(np.arange(n), rows))
     unit = float(operator.diagonal().mean()) or 1.0
     kernels = [operator.kernel.scaled(scale / unit) for scale in SCALES]
     classes = np.sort(rng.choice(targets.shape[1], min(targets.shape[1], MOST_CLASSES), replace=False))
@@ -181,4 +187,4 @@ def _scaled(operator: KernelOperator, noise: Noise, targets: Array, rng: np.rand
             )
             for kernel in kernels
         ]
-    return operator.with_kernel(kernels[int(np.argmax(values))])
+    return tuning.with_kernel(kernels[int(np.argmax(values))])

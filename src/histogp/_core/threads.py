@@ -192,36 +192,52 @@ def _is_cached(compiled: Any) -> bool:
     return any(Path(path).glob(f"{stem}.{function.__qualname__}-*.nbi"))
 
 
+Versions = dict[str, tuple[Any, Any]]  # versions and values by name
+
+
 class Lazy:
     """``Lazy().get(name, make)`` calls ``make`` once, also when several threads ask at the same time.
 
     With a ``version`` the value of another version is made anew and takes its place, so that memory stays bounded.
-    Values of other names can be asked for meanwhile, also by ``make``.
+    Values of other names can be asked for meanwhile, also by ``make``. What somebody has asked to ``keep`` goes into
+    copies and files.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._locks: dict[str, threading.Lock] = {}
-        self._values: dict[str, tuple[Hashable, Any]] = {}
+        self._values: Versions = {}
+        self._kept: set[str] = set()
 
-    def get(self, name: str, make: Callable[[], Any], version: Hashable = None) -> Any:
-        return self._get(name, make, version, lambda present: present == version)
+    def get(self, name: str, make: Callable[[], Any], version: Hashable = None, *, keep: bool = False) -> Any:
+        """The value of this version, made now if it is not there."""
+        return self._get(name, make, version, lambda present: present == version, keep)
 
-    def get_at_least(self, name: str, size: int, make: Callable[[], Any]) -> Any:
-        """The same for a value that serves up to some size: it is made anew for a larger one only."""
-        return self._get(name, make, size, lambda present: present >= size)
+    def get_at_least(self, name: str, size: int, make: Callable[[], Any], *, keep: bool = False) -> Any:
+        """A value that serves up to some size: it is made anew for a larger one only."""
+        return self._get(name, make, size, lambda present: present >= size, keep)
 
-    def put(self, name: str, value: Any, version: Hashable = None) -> None:
+    def put(self, name: str, value: Any, version: Hashable = None, *, keep: bool = False) -> None:
+        """Have a value that was made elsewhere."""
         with self._lock:
             self._values[name] = (version, value)
+            self._kept |= {name} if keep else set()
 
-    def present(self, name: str) -> tuple[Hashable, Any] | None:
-        """The version and the value, if it was made."""
-        return self._values.get(name)
+    def present(self, name: str) -> Any:
+        """The value, or None if it was not made."""
+        return self._values.get(name, (None, None))[1]
 
-    def _get(self, name: str, make: Callable[[], Any], version: Hashable, serves: Callable[[Any], bool]) -> Any:
+    def kept(self) -> Versions:
+        """All values that somebody has asked to keep."""
+        with self._lock:
+            return {name: self._values[name] for name in sorted(self._kept) if name in self._values}
+
+    def _get(
+        self, name: str, make: Callable[[], Any], version: Hashable, serves: Callable[[Any], bool], keep: bool
+    ) -> Any:
         with self._lock:
             lock = self._locks.setdefault(name, threading.Lock())
+            self._kept |= {name} if keep else set()
         with lock:
             found = self._values.get(name)
             if found is None or not serves(found[0]):

@@ -1,6 +1,6 @@
 """Gaussian processes as scikit-learn estimators."""
 
-from histogp._estimator import warning_once
+from histogp._sklearn import warning_once
 from histogp.gp.classifier import HistogramGPClassifier
 from histogp.gp.one_class import HistogramGPOneClass
 from histogp.gp.optimizer import Optimizer

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from histogp._core.posterior import Posterior, fit_posterior
-from histogp._core.predict_only import PredictOnly
+from histogp._core.operators.contract import tuning_of, updates_of
+from histogp._core.posterior import Posterior, condition
 from histogp._core.search.optimization import Row
 from histogp._core.solvers.problem import SolverOptions
 from histogp._core.threads import announce_compilation
@@ -84,7 +84,8 @@ class EvidenceMixin:
                 raise ValueError(f"{name} must be a number above {lowest}; got {value!r}.")
         other = None
         if kernel is not None:
-            other = as_kernel(kernel)._adapt(posterior.operator.training_rows(), posterior.targets, self.noise_).value
+            rows = updates_of(posterior.operator).training_rows()
+            other = as_kernel(kernel)._adapt(rows, posterior.targets, self.noise_).value
         found = posterior.log_likelihood(
             other,
             1.0 if noise is None else float(noise) / self.noise_,
@@ -103,7 +104,7 @@ class EvidenceMixin:
         return (found.value, found.error) if return_error else found.value
 
     def _posterior_with_training(self) -> Posterior:
-        if isinstance(self._posterior, PredictOnly):
+        if not self._posterior.includes_training:
             raise ValueError(
                 "This model was saved without its training examples: it predicts, but learns no more, and can be saved "
                 "again only with include_training=False."
@@ -113,12 +114,12 @@ class EvidenceMixin:
     def _refitted(self, kernel: Kernel, noise: float) -> Any:
         """A copy with another kernel and noise, solved for the same examples."""
         before = self._posterior_with_training()
-        adapted = kernel._adapt(before.operator.training_rows(), before.targets, noise)
-        operator = before.operator.with_kernel(adapted.value)
+        adapted = kernel._adapt(updates_of(before.operator).training_rows(), before.targets, noise)
+        operator = tuning_of(before.operator).with_kernel(adapted.value)
         seed = int(check_random_state(self.random_state).randint(2**31))
         rng = np.random.default_rng(seed)
         scaled = before.noise.scaled(noise / self.noise_)
-        posterior, _ = fit_posterior(operator, scaled, before.targets, self._solver_options(), rng, seed=seed)
+        posterior, _ = condition(operator, scaled, before.targets, self._solver_options(), rng, seed=seed)
         other = copy.copy(self)
         other.kernel_, other.noise_ = adapted.kernel, noise
         other._install(posterior)  # type: ignore[attr-defined]

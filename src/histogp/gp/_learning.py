@@ -11,8 +11,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from histogp._core.data import Array, Rows
-from histogp._core.operators.contract import KernelOperator
-from histogp._core.posterior import Posterior, fit_posterior
+from histogp._core.operators.contract import KernelOperator, Tables, require, tuning_of, updates_of
+from histogp._core.posterior import Posterior, condition
 from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import Row
 from histogp._core.solvers.problem import Noise, Solution
@@ -98,13 +98,13 @@ class LearningMixin(CallbackSupportMixin):
         callbacks = FitCallbacks(self, with_callbacks, X=X, y=y, metadata={"sample_weight": examples.weights})
         adapted = as_kernel(self.kernel)._adapt(X, problem.targets, self.noise)
         operator = adapted.kernel._operator(adapted.value, X, number_of_threads(self.n_jobs))
-        if operator.rank is not None and self.prediction == "quantized":
-            raise ValueError('A chi-squared kernel does not need prediction="quantized"; use prediction="exact".')
+        if self.prediction == "quantized":
+            require(operator, Tables, 'prediction="quantized"')
         seed = int(check_random_state(self.random_state).randint(2**31))
         rng = np.random.default_rng(seed)
         options = self._solver_options()
         targets = problem.targets
-        self._say(f"{operator.n_rows} rows, {operator.n_columns} features, {targets.shape[1]} problems sorted")
+        self._say(f"{operator.n_samples} rows, {operator.n_features} features, {targets.shape[1]} problems sorted")
 
         def after_evaluation(row: Row) -> bool:
             self._say(described(row))
@@ -121,7 +121,7 @@ class LearningMixin(CallbackSupportMixin):
             self._say(f"iteration {iteration}: residual {residuals.max():.2e} (target {self.tol:g})", level=2)
             return callbacks.step("iteration", lambda: state(present(), residuals.max()))
 
-        posterior, solution = fit_posterior(
+        posterior, solution = condition(
             tuned.operator,
             tuned.noise,
             targets,
@@ -140,7 +140,7 @@ class LearningMixin(CallbackSupportMixin):
         posterior = self._posterior_with_training()
         rows = Rows.from_array(X, number_of_threads(self.n_jobs))
         alpha = np.concatenate([posterior.alpha, np.zeros((rows.n_rows, posterior.alpha.shape[1]))])
-        self._go_on(examples, outputs, posterior.operator.extend(rows), rows, alpha, rows.n_rows)
+        self._go_on(examples, outputs, updates_of(posterior.operator).extend(rows), rows, alpha, rows.n_rows)
 
     def _change(self, examples: Examples, outputs: Attributes, gone: Array, n_changes: int) -> None:
         """Go on without the rows that are gone, perhaps none, and with other labels."""
@@ -149,9 +149,9 @@ class LearningMixin(CallbackSupportMixin):
         posterior = self._posterior_with_training()
         if len(gone):
             alpha = np.delete(posterior.alpha, gone, axis=0)
-            self._go_on(examples, outputs, posterior.operator.remove(gone), None, alpha, n_changes)
+            self._go_on(examples, outputs, updates_of(posterior.operator).remove(gone), None, alpha, n_changes)
         else:
-            none = Rows.from_array(np.empty((0, posterior.operator.n_columns)))
+            none = Rows.from_array(np.empty((0, posterior.operator.n_features)))
             self._go_on(examples, outputs, posterior.operator, none, posterior.alpha, n_changes)
 
     def _go_on(
@@ -170,22 +170,22 @@ class LearningMixin(CallbackSupportMixin):
         """
         announce_compilation()
         options = self._solver_options()
-        operator = operator.using(options.n_threads)
+        operator = operator.with_threads(options.n_threads)
         problem = self._problem(examples, self.noise_, outputs)
         start = self._start(alpha, problem)
         before: Posterior = self._posterior
         n_changed, n_searched = self._since_search
         n_changed += n_changes
         kernel = self.kernel_
-        adapted = self._adapted_again(operator, problem.targets, before.operator.n_rows)
+        adapted = self._adapted_again(operator, problem.targets, before.operator.n_samples)
         if adapted is not None:
-            kernel, operator, rows = adapted.kernel, operator.with_kernel(adapted.value), None
+            kernel, operator, rows = adapted.kernel, tuning_of(operator).with_kernel(adapted.value), None
         tuned = Tuned(kernel, self.noise_, operator, problem.noise)
         rng = np.random.default_rng(before.seed)
         if search_is_due(self.optimize, n_changed, n_searched):
             tuned = self._search_again(tuned, problem, rng)
         if tuned.path is not None or rows is None:
-            posterior, solution = fit_posterior(
+            posterior, solution = condition(
                 tuned.operator,
                 tuned.noise,
                 problem.targets,
@@ -208,14 +208,15 @@ class LearningMixin(CallbackSupportMixin):
     def _adapted_again(self, operator: KernelOperator, targets: Array, n_before: int) -> Adapted | None:
         """The kernel with what it takes from the examples taken again, as long as they were few."""
         given = as_kernel(self.kernel)
-        if not given._adapts_again(n_before, operator.n_rows):
+        if not given._adapts_again(n_before, operator.n_samples):
             return None
-        return self.kernel_._left_open(given)._adapt(operator.training_rows(), targets, self.noise_)
+        rows = updates_of(operator).training_rows()
+        return self.kernel_._left_open(given)._adapt(rows, targets, self.noise_)
 
     def _search_again(self, given: Tuned, problem: Problem, rng: np.random.Generator) -> Tuned:
         """Search for hyperparameters from those that were found before."""
         kernel, value = given.kernel._to_search(as_kernel(self.kernel), given.operator.kernel)
-        data = Data(given.operator.with_kernel(value), given.noise, problem.targets)
+        data = Data(tuning_of(given.operator).with_kernel(value), given.noise, problem.targets)
 
         def report(row: Row) -> bool:
             self._say(described(row))
@@ -241,9 +242,9 @@ class LearningMixin(CallbackSupportMixin):
         self.kernel_ = tuned.kernel
         self.noise_ = tuned.noise_value
         self._install(posterior)
-        self.feature_relevance_ = posterior.operator.shares()
-        self.n_examples_ = posterior.operator.n_rows
-        self.n_nonzeros_ = posterior.operator.product_cost
+        self.feature_relevance_ = posterior.operator.relevance()
+        self.n_examples_ = posterior.operator.n_samples
+        self.n_nonzeros_ = posterior.operator.cost
         self.n_iter_ = solution.n_iterations
         self.residual_ = solution.residuals
         self.n_products_ = solution.n_products

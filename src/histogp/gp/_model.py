@@ -15,11 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from histogp._core.data import Array, Rows
 from histogp._core.layouts import Grid
+from histogp._core.operators.contract import updates_of
 from histogp._core.posterior import Posterior
 from histogp._core.solvers.problem import Solution
 from histogp._core.threads import announce_compilation
 from histogp._encoding import Reader, Writer
-from histogp._estimator import number_of_threads, reading, validate_features, warning_once
+from histogp._estimator import number_of_threads, reading, validate_features
 from histogp._sklearn import warn
 from histogp.exceptions import NotConvergedWarning
 from histogp.gp import _model_file
@@ -159,7 +160,7 @@ class HistogramGP(UncertaintyMixin, LearningMixin, BaseEstimator):
     def _training_examples(self) -> tuple[Any, Array, Array]:
         """X as CSR, y and the weights of the examples that the model keeps."""
         posterior = self._posterior_with_training()
-        rows = posterior.operator.training_rows()
+        rows = updates_of(posterior.operator).training_rows()
         entries = (rows.values, rows.column_of.astype(np.int64), rows.indptr)
         X = sparse.csr_array(entries, shape=(rows.n_rows, rows.n_columns))
         return X, self._labels(posterior.targets), self.noise_ / posterior.noise.sample
@@ -226,8 +227,7 @@ class HistogramGP(UncertaintyMixin, LearningMixin, BaseEstimator):
         """Undo every change of the estimator if the block fails or is interrupted."""
         before = vars(self).copy()
         try:
-            with warning_once():
-                yield
+            yield
         except BaseException:
             # The callbacks' bookkeeping belongs to scikit-learn, which clears it itself.
             running = {name: value for name, value in vars(self).items() if name.startswith(("_callback", "_skl"))}

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from histogp._core.data import Array, Rows, SortedColumns
+from histogp._core.data import Array
 from histogp._core.layouts import GridLayout
-from histogp._core.operators.feature_kernels import LowRankOperator
-from histogp._core.posterior import Posterior, Tables
-from histogp._core.predict_only import FeaturesOnly, PredictOnly
+from histogp._core.operators.contract import Features
+from histogp._core.posterior import Posterior
+from histogp._core.predict_only import Predictor
 from histogp._core.predictors import QuantizedMean, QuantizedTable
-from histogp._core.solvers.factors import MOST_RANK, PrimalFactor
+from histogp._core.solvers.factors import MOST_COMPONENTS, FeatureFactor, features_of
 from histogp._core.solvers.problem import Noise
+from histogp._core.threads import Versions
 from histogp._encoding import Reader, Writer, integer
 from histogp._estimator import number_of_threads
 from histogp.exceptions import ModelFileError
@@ -60,7 +61,7 @@ def save(estimator: Any, path: Any, include_training: bool) -> None:
         )
     estimator._validate_params()
     include_training = bool(include_training)
-    has_features = not estimator._posterior.has_tables
+    has_features = estimator._posterior.operator.offer(Features) is not None
     if not include_training:
         if not has_features:
             _quantized(estimator)  # refuses what cannot be done
@@ -98,9 +99,11 @@ def save(estimator: Any, path: Any, include_training: bool) -> None:
     if document["has_feature_names"]:
         writer.texts("feature_names", estimator.feature_names_in_.tolist())
     if include_training:
-        writer.arrays |= _training_arrays(estimator._posterior_with_training())
+        _write_training(estimator._posterior_with_training(), writer)
+    elif has_features:
+        _write_features(estimator._posterior, writer)
     else:
-        writer.arrays |= _feature_arrays(estimator) if has_features else _table_arrays(_quantized(estimator))
+        writer.arrays |= _table_arrays(_quantized(estimator))
     container.write(path, document, writer.arrays)
 
 
@@ -142,11 +145,10 @@ def _restore(cls: Any, document: dict[str, Any], reader: Reader) -> Any:
         raise ModelFileError("its kernel is damaged.")
     has_features = not includes_training and reader.has("features.weights")
     # Before anything of that length is made, it must be in the file.
-    pointers = np.empty(0, np.int64)
     if includes_training:
-        pointers = reader.array("data.indptr", np.int64, (n_features + 1,))
+        reader.expect("data.indptr", (n_features + 1,))
     elif not has_features:
-        pointers = reader.array("table.starts", np.int64, (n_features + 1,))
+        reader.expect("table.starts", (n_features + 1,))
     estimator.kernel_ = kernel
     estimator.n_features_in_ = n_features
     if document["has_feature_names"] is True:
@@ -174,12 +176,13 @@ def _restore(cls: Any, document: dict[str, Any], reader: Reader) -> Any:
     seed = integer(document, "seed")
     if includes_training:
         targets = _unpack_examples(estimator, reader, document["examples"])
-        estimator._install(_read_training(estimator, value, reader, pointers, targets, tables, seed))
+        estimator._install(_read_training(estimator, value, reader, targets, tables, seed))
     elif has_features:
-        estimator._posterior = _read_features(value, reader, n_features, n_problems, tables, seed)
+        estimator._posterior = _read_features(kernel, value, reader, n_features, n_problems, tables, seed)
     else:
-        quantized = _read_table(estimator, value, reader, pointers, n_problems)
-        estimator._posterior = PredictOnly(quantized, tables, seed)
+        quantized = _read_table(estimator, value, reader, n_problems)
+        operator = kernel._operator(value, np.empty((0, n_features)))
+        estimator._posterior = Predictor(operator, None, quantized, tables, seed)
     reader.finish()
     return estimator
 
@@ -206,33 +209,23 @@ def _quantized(estimator: Any) -> QuantizedMean:
     return estimator._posterior.quantized(estimator._grid())
 
 
-def _training_arrays(posterior: Posterior) -> dict[str, Any]:
-    operator, noise = posterior.operator, posterior.noise
-    data = operator.sorted_columns()
-    arrays = {
-        "data.indptr": data.indptr,
-        "data.row_of": data.row_of,
-        "data.values": data.values,
-        "alpha": posterior.alpha,
-        "noise": noise.sample,
-    }
+def _write_training(posterior: Posterior, writer: Writer) -> None:
+    """Put the training samples and the solution into a file."""
+    posterior.operator.to_state(writer.child("data"))
+    noise = posterior.noise
+    writer.put("alpha", posterior.alpha)
+    writer.put("noise", noise.sample)
     if noise.positive is not None and noise.negative is not None:
-        arrays |= {"noise.positive": noise.positive, "noise.negative": noise.negative}
-    return arrays
+        writer.put("noise.positive", noise.positive)
+        writer.put("noise.negative", noise.negative)
 
 
 def _read_training(
-    estimator: Any, kernel: Any, reader: Reader, indptr: Array, targets: Array, tables: Tables, seed: int
+    estimator: Any, kernel: Any, reader: Reader, targets: Array, tables: Versions, seed: int
 ) -> Posterior:
-    n_rows, n_problems = targets.shape
-    alpha = reader.array("alpha", np.float64, (n_rows, n_problems))
-    data = SortedColumns.checked(
-        indptr,
-        reader.array("data.row_of", np.uint32, (None,)),
-        reader.array("data.values", np.float64, (None,)),
-        n_rows,
-    )
-    noise = Noise(reader.array("noise", np.float64, (n_rows,), lowest=_SMALLEST))
+    n_samples, n_problems = targets.shape
+    alpha = reader.array("alpha", np.float64, (n_samples, n_problems))
+    noise = Noise(reader.array("noise", np.float64, (n_samples,), lowest=_SMALLEST))
     if n_problems > 1 and reader.has("noise.positive"):
         positive, negative = (
             reader.array(f"noise.{side}", np.float64, (n_problems,), lowest=_SMALLEST)
@@ -241,36 +234,43 @@ def _read_training(
         noise = Noise(noise.sample, targets.argmax(axis=1), positive, negative)
     if tables.get("feature-weights", (None, alpha))[1].shape[1] != n_problems:
         raise ModelFileError("its weights are not those of its problems.")
-    operator = estimator.kernel_._restore_operator(kernel, data, number_of_threads(estimator.n_jobs))
+    n_features, n_threads = estimator.n_features_in_, number_of_threads(estimator.n_jobs)
+    operator = estimator.kernel_._operator_type.from_state(
+        reader.child("data"), kernel, n_samples, n_features, n_threads
+    )
     return Posterior(operator, noise, alpha, targets, float(estimator.residual_.max()), seed, tables)
 
 
-def _feature_arrays(estimator: Any) -> dict[str, Any]:
-    """The weights of the features in the mean, and the factor of their posterior precision."""
-    posterior = estimator._posterior
-    if isinstance(posterior, FeaturesOnly):
-        return {"features.weights": posterior.weights, "features.factor": posterior.factor.factor}
-    operator = posterior.operator
-    if operator.rank > MOST_RANK:
-        raise ValueError(f"A model of {operator.rank:,} features needs its training examples: save them too.")
-    factor = PrimalFactor.of(operator, posterior.variances.shared)
-    weights = posterior.tables().get("feature-weights", (None, None))[1]
-    weights = operator.project(posterior.alpha) if weights is None else weights
-    return {"features.weights": weights, "features.factor": factor.factor}
+def _write_features(posterior: Any, writer: Writer) -> None:
+    """Put the weights of the features in the mean, and the factor of their posterior precision, into a file."""
+    if posterior.includes_training:
+        features = features_of(posterior.operator)
+        if features.n_components > MOST_COMPONENTS:
+            raise ValueError(
+                f"A model of {features.n_components:,} features needs its training samples: save them too."
+            )
+        factor = FeatureFactor.of(posterior.operator, posterior.largest_noise)
+        weights = posterior.tables().get("feature-weights", (None, None))[1]
+        weights = features.project(posterior.alpha) if weights is None else weights
+    else:
+        weights, factor = posterior.table.weights, posterior.tables()["precise"][1]
+    writer.put("features.weights", weights)
+    writer.put("features.factor", factor.factor)
 
 
 def _read_features(
-    kernel: Any, reader: Reader, n_features: int, n_problems: int, tables: Tables, seed: int
-) -> FeaturesOnly:
-    operator = LowRankOperator(Rows.from_array(np.empty((0, n_features))), kernel)
-    weights = reader.array("features.weights", np.float64, (operator.rank, n_problems))
-    factor = reader.array("features.factor", np.float64, (operator.rank, operator.rank))
+    kernel: Kernel, value: Any, reader: Reader, n_features: int, n_problems: int, tables: Versions, seed: int
+) -> Predictor:
+    operator = kernel._operator(value, np.empty((0, n_features)))
+    features = features_of(operator)
+    n_components = features.n_components
+    weights = reader.array("features.weights", np.float64, (n_components, n_problems))
+    factor = reader.array("features.factor", np.float64, (n_components, n_components))
     if not np.all(factor.diagonal() >= 1 - 1e-9):
         raise ModelFileError("the factor of its features is damaged.")
     nothing = np.empty(0)
-    primal = PrimalFactor(operator, nothing, nothing, np.asfortranarray(np.tril(factor)))
-    predictor = operator.predictor(weights)
-    return FeaturesOnly(None, tables, seed, weights=weights, table=predictor, factor=primal)
+    precise = FeatureFactor(operator, nothing, nothing, np.asfortranarray(np.tril(factor)))
+    return Predictor(operator, features.from_weights(weights), None, {**tables, "precise": (None, precise)}, seed)
 
 
 def _pack_examples(estimator: Any, writer: Writer) -> dict[str, int]:
@@ -305,8 +305,9 @@ def _table_arrays(quantized: QuantizedMean) -> dict[str, Any]:
     return {f"table.{name}": getattr(source, name) for source, names in sources for name in names}
 
 
-def _read_table(estimator: Any, kernel: Any, reader: Reader, starts: Array, n_problems: int) -> QuantizedMean:
+def _read_table(estimator: Any, kernel: Any, reader: Reader, n_problems: int) -> QuantizedMean:
     n_features, grid = estimator.n_features_in_, estimator._grid()
+    starts = reader.array("table.starts", np.int64, (n_features + 1,))
     upper = reader.array("table.upper", np.float64, (n_features,), lowest=0)
     layout = GridLayout.checked(kernel, int(grid.n_bins), upper, starts)
     shapes = {

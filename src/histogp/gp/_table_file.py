@@ -8,11 +8,11 @@ import numpy as np
 
 from histogp._core.layouts import NodeLayout
 from histogp._core.operators.feature_kernels import FeatureKernel
-from histogp._core.posterior import Tables
-from histogp._core.predictors import LowerTable
-from histogp._core.variance.calibrated import Calibrated
+from histogp._core.predictors import FloorTable
+from histogp._core.threads import Versions
+from histogp._core.variance.calibrated import CalibratedTables
 from histogp._core.variance.sampled import PosteriorSamples
-from histogp._core.variance.spectral import CoarseQuantized, Spectrum
+from histogp._core.variance.spectral import FloorVariance, Spectrum
 from histogp._encoding import Reader, Writer, integer
 from histogp.exceptions import ModelFileError
 
@@ -20,16 +20,16 @@ _SPECTRUM = ("vectors", "values", "ceilings")
 _CALIBRATED = ("table", "weights", "left_out", "left_out_variances")
 
 
-def pack(tables: Tables, writer: Writer, include_training: bool) -> dict[str, Any]:
+def pack(tables: Versions, writer: Writer, include_training: bool) -> dict[str, Any]:
     """Put the arrays into ``writer`` and describe them; the eigenvectors only where the training examples go, too."""
     return {
         name: _PACK[name](_Prefixed(name, writer), version, value)
         for name, (version, value) in tables.items()
-        if include_training or name not in ("spectrum", "feature-weights")
+        if include_training or name not in ("spectrum", "feature-weights", "precise")
     }
 
 
-def unpack(description: Any, reader: Reader, kernel: Any, n_features: int, n_rows: int) -> Tables:
+def unpack(description: Any, reader: Reader, kernel: Any, n_features: int, n_rows: int) -> Versions:
     """The inverse, which believes nothing."""
     if not isinstance(description, dict) or not description.keys() <= _UNPACK.keys():
         raise ModelFileError("what it has prepared is damaged.")
@@ -67,7 +67,7 @@ class _Source:
         return NodeLayout.checked(self.kernel, starts, heights)
 
 
-def _pack_coarse(out: _Prefixed, version: int, coarse: CoarseQuantized) -> Any:
+def _pack_coarse(out: _Prefixed, version: int, coarse: FloorVariance) -> Any:
     table: Any = coarse.table
     out.put(per_bin=table.per_bin, values=table.values)
     return {"n_bins": version}
@@ -77,7 +77,7 @@ def _unpack_coarse(source: _Source, document: Any) -> tuple[Any, Any]:
     n_bins = integer(document, "n_bins", 1)
     per_bin = source.get("per_bin", np.float64, (source.n_features,), lowest=0)
     values = source.get("values", np.float32, (source.n_features, n_bins + 1), lowest=0)
-    return n_bins, CoarseQuantized(LowerTable(source.kernel, per_bin, values))
+    return n_bins, FloorVariance(FloorTable(source.kernel, per_bin, values))
 
 
 def _pack_samples(out: _Prefixed, version: int, samples: PosteriorSamples) -> Any:
@@ -93,7 +93,7 @@ def _unpack_samples(source: _Source, document: Any) -> tuple[Any, Any]:
     return n_samples, PosteriorSamples(layout, table, source.get("spreads", np.float64, (layout.n_nodes,), lowest=0))
 
 
-def _pack_calibrated(out: _Prefixed, version: None, calibrated: Calibrated) -> Any:
+def _pack_calibrated(out: _Prefixed, version: None, calibrated: CalibratedTables) -> Any:
     out.put_layout(calibrated.layout)
     out.put(**{name: getattr(calibrated, name) for name in _CALIBRATED}, error=[calibrated.error])
     return {}
@@ -104,7 +104,7 @@ def _unpack_calibrated(source: _Source, document: Any) -> tuple[Any, Any]:
     left_out = source.get("left_out", np.int64, (None,), lowest=0)
     if left_out.size and left_out.max() >= source.n_rows:
         raise ModelFileError("its left-out examples do not exist.")
-    calibrated = Calibrated(
+    calibrated = CalibratedTables(
         layout,
         source.get("table", np.float32, (layout.n_nodes, None)),
         source.get("weights", np.float64, (3,)),

@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from histogp._core.data import Array, Rows
-from histogp._core.predict_only import PredictOnly
-from histogp._core.solvers.factors import SMALL_N
 from histogp._core.threads import announce_compilation
-from histogp._core.variance.methods import METHODS, VarianceMethod, VarianceOptions
+from histogp._core.variance import METHODS, Variance, VarianceOptions
 from histogp._estimator import number_of_threads, reading, validate_features
+from histogp._sklearn import warn
+from histogp.exceptions import VarianceWarning
 from histogp.gp._evidence import EvidenceMixin
 
 
@@ -88,8 +88,7 @@ class UncertaintyMixin(EvidenceMixin):
         if per_class:
             if method != "precise":
                 raise ValueError('per_class=True needs method="precise"; the other methods have one variance for all.')
-            latent = self._posterior_with_training().variances.per_problem(rows, options, self._solver_options())
-            latent = np.broadcast_to(latent, (rows.n_rows, self._posterior.alpha.shape[1]))
+            latent = self._clear(self._posterior_with_training().variance_per_output(rows, options))
         else:
             latent = self._latent_variance(rows, method, options)
         return self._in_units(latent + (self.noise_ if include_noise else 0.0), per_class)
@@ -102,17 +101,25 @@ class UncertaintyMixin(EvidenceMixin):
         Computed when it is first asked for; zero below 256 training examples, where this variance is precise.
         """
         check_is_fitted(self)
-        return self._posterior.calibration_error(self._solver_options())
+        error, shortfall = self._posterior.calibration_error(self._variance_options())
+        self._warn_of(shortfall)
+        return error
 
     def _latent_variance(self, rows: Rows, method: str, options: VarianceOptions) -> Array:
-        return self._posterior.latent_variance(rows, method, options, self._solver_options())
+        return self._clear(self._posterior.variance(rows, method, options))
 
-    def _quick_method(self) -> VarianceMethod:
+    def _clear(self, found: Variance) -> Array:
+        """The variance alone; warns where it may be too large."""
+        self._warn_of(found.shortfall)
+        return found.values
+
+    def _warn_of(self, shortfall: str | None) -> None:
+        if shortfall is not None:
+            warn(shortfall, VarianceWarning)
+
+    def _quick_method(self) -> str:
         """The best quick way to the variance itself."""
-        if isinstance(self._posterior, PredictOnly):
-            return self._posterior.quick_method
-        has_features = self._posterior.operator.rank is not None
-        return "precise" if has_features or self.n_examples_ <= SMALL_N else "calibrated"
+        return self._posterior.quick_method()
 
     def _test_rows(self, X: Any) -> Rows:
         self._check_prediction()
@@ -136,7 +143,7 @@ class UncertaintyMixin(EvidenceMixin):
         if not isinstance(tol, Real) or not 0 < tol < np.inf:
             raise ValueError(f"tol must be a number above 0; got {tol!r}.")
         several = numbers.tolist() if np.ndim(n_eigenvectors) else int(numbers[0])
-        return VarianceOptions(several, int(n_samples), int(self.n_bins), float(tol))
+        return VarianceOptions(several, int(n_samples), int(self.n_bins), float(tol), self._solver_options())
 
     def _in_units(self, variance: Array, per_output: bool) -> Array:
         """Variances (n,), or (n, k), of the targets in units of the outputs."""

@@ -271,12 +271,17 @@ class HistogramGPClassifier(ClassifierMixin, ClassificationMixin, HistogramGP):
         """The logarithms of `predict_proba`."""
         check_is_fitted(self)
         rows = self._test_rows(X)
-        solver = self._solver_options()
+        options = self._variance_options()
         if len(self.classes_) == 1:
             return np.zeros((rows.n_rows, 1))
         if self.probability == "temperature":
-            return log_probabilities(self._mean_of(rows), self._posterior.temperature(solver))
-        return np.log(self._posterior_with_training().dirichlet(solver).probabilities(rows, solver))
+            temperature, shortfall = self._posterior.temperature(options)
+            self._warn_of(shortfall)
+            return log_probabilities(self._mean_of(rows), temperature)
+        dirichlet = self._posterior_with_training().dirichlet(options)
+        probabilities, shortfall = dirichlet.probabilities(rows, options)
+        self._warn_of(shortfall)
+        return np.log(probabilities)
 
     @reading
     def novelty(self, X: Any, method: str = "auto") -> Array:
@@ -316,7 +321,7 @@ class HistogramGPClassifier(ClassifierMixin, ClassificationMixin, HistogramGP):
         return n_classes if n_classes > 2 else 1
 
     def _prepare_to_predict_only(self) -> None:
-        self._posterior.temperature(self._solver_options())
+        self._posterior.temperature(self._variance_options())
 
     def _pack_labels(self, writer: Writer) -> None:
         writer.arrays["codes"] = self._examples.y.astype(np.uint32)

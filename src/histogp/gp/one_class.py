@@ -11,12 +11,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histogp._core.data import Array, Rows
+from histogp._core.operators.contract import Features, updates_of
 from histogp._core.solvers.problem import Noise
-from histogp._core.variance.calibrated import FEWEST
-from histogp._core.variance.methods import ESTIMATES, METHODS, TABLES
+from histogp._core.variance import METHODS
 from histogp._encoding import Reader, Writer
-from histogp._estimator import reading, updating, validate_features, validate_weights, warning_once
-from histogp._sklearn import with_callbacks
+from histogp._estimator import reading, updating, validate_features, validate_weights
+from histogp._sklearn import warning_once, with_callbacks
 from histogp.gp._examples import Examples
 from histogp.gp._learning import Problem
 from histogp.gp._model import HistogramGP
@@ -234,7 +234,8 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         return examples, {}
 
     def _problem(self, examples: Examples, noise: float, outputs: dict[str, Any]) -> Problem:
-        if self.contamination == "auto" and self.criterion != "mean" and self.method not in ("auto", *ESTIMATES):
+        is_bound = self.method != "auto" and METHODS[self.method].kind == "bound"
+        if self.contamination == "auto" and self.criterion != "mean" and is_bound:
             raise ValueError(
                 f'contamination="auto" needs the variance itself, of which method={self.method!r} is only a bound: '
                 "give a number as contamination, or another method."
@@ -251,9 +252,11 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
 
     def _offset(self, weights: Array) -> float:
         if self.contamination != "auto":
-            return _quantile(self._score_of(self._posterior.operator.training_rows()), weights, self.contamination)
-        index, means, latent = self._posterior.leave_one_out(self._solver_options())
-        return _quantile(self._score(means[:, 0], latent[:, 0]), weights[index], REJECTED)
+            rows = updates_of(self._posterior.operator).training_rows()
+            return _quantile(self._score_of(rows), weights, self.contamination)
+        found = self._posterior.leave_one_out(self._variance_options())
+        self._warn_of(found.shortfall)
+        return _quantile(self._score(found.means[:, 0], found.variances[:, 0]), weights[found.index], REJECTED)
 
     def _score_of(self, rows: Rows) -> Array:
         means, latent = None, None
@@ -288,9 +291,11 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         if self.criterion == "mean":
             return
         method = self._chosen_method()
-        if not self._posterior.has_tables and method in ("precise", "calibrated"):
+        operator = self._posterior.operator
+        chosen = METHODS[METHODS[method].instead(operator) or method]
+        if chosen.name == "precise" and operator.offer(Features) is not None:
             return
-        if method not in TABLES or (method == "calibrated" and self.n_examples_ < FEWEST):
+        if chosen.needs_training:
             raise ValueError(
                 f"Scores by the variance {method!r} need the training examples: save them too (include_training=True), "
                 'or fit with method="sampled".'

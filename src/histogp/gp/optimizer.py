@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from histogp._core.data import Array
-from histogp._core.operators.contract import KernelOperator
+from histogp._core.operators.contract import KernelOperator, tuning_of, updates_of
 from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import OptimizationOptions, Row, optimise
 from histogp._core.search.space import Space
@@ -164,7 +164,7 @@ def tune(
         raise ValueError("parameters must name at least one hyperparameter to optimise.")
     if not np.isfinite(data.mean_square):
         raise ValueError("The squares of the targets overflow; scale them to moderate values.")
-    space = Space.of(operator.kernel, operator.training_rows(), noise_value, data.mean_square, names)
+    space = Space.of(operator.kernel, updates_of(operator).training_rows(), noise_value, data.mean_square, names)
     if names is None and optimizer.method == "bound":
         space = space.only([one.name for one in space.free if one.name != "noise"])
     options = OptimizationOptions(
@@ -197,7 +197,7 @@ def tune(
     return Tuned(
         kernel._with_values(space.kernel_values(found.theta)),
         float(noise_value * factor),
-        operator.with_kernel(space.kernel_at(found.theta)),
+        tuning_of(operator).with_kernel(space.kernel_at(found.theta)),
         data.noise.scaled(factor),
         found.alpha,
         float(found.value),

@@ -9,14 +9,15 @@ import numpy as np
 
 from histogp._core.conditioning import Covariances, Observed
 from histogp._core.data import Array
-from histogp._core.variance.methods import ESTIMATES, METHODS, TABLES
-from histogp._estimator import snapshot, warning_once
+from histogp._core.operators.contract import Features, Tables
+from histogp._core.variance import METHODS
+from histogp._estimator import snapshot
 
 # Names that `predict_variance` knows; those that give the variance itself and not a bound; and those that can do
 # without the training samples, once their tables are prepared.
-VARIANCE_METHODS: tuple[str, ...] = METHODS
-VARIANCE_ESTIMATES: tuple[str, ...] = ESTIMATES
-VARIANCE_TABLES: tuple[str, ...] = TABLES
+VARIANCE_METHODS: tuple[str, ...] = tuple(METHODS)
+VARIANCE_ESTIMATES: tuple[str, ...] = tuple(name for name, one in METHODS.items() if one.kind != "bound")
+VARIANCE_TABLES: tuple[str, ...] = tuple(name for name, one in METHODS.items() if not one.needs_training)
 
 
 class PosteriorView:
@@ -75,7 +76,7 @@ class PosteriorView:
 
     @property
     def includes_training(self) -> bool:
-        return hasattr(self._estimator, "alpha_")
+        return self._estimator._posterior.includes_training
 
     @property
     def quick_method(self) -> str:
@@ -95,11 +96,10 @@ class PosteriorView:
             - "tables": sums over features can be read from tables, as ``prediction="quantized"`` does.
             - "features": the kernel is a product of features, in whose space the model is solved.
         """
-        has_features = not self._estimator._posterior.has_tables
-        offered = {"tables": not has_features, "features": has_features}
-        if what not in offered:
-            raise ValueError(f"what must be one of {', '.join(map(repr, offered))}; got {what!r}.")
-        return offered[what]
+        capabilities: dict[str, type] = {"tables": Tables, "features": Features}
+        if what not in capabilities:
+            raise ValueError(f"what must be one of {', '.join(map(repr, capabilities))}; got {what!r}.")
+        return self._estimator._posterior.operator.offer(capabilities[what]) is not None
 
     def using(self, **parameters: Any) -> PosteriorView:
         """A view of the same state that predicts with other parameters, for instance ``prediction="quantized"``."""
@@ -109,7 +109,6 @@ class PosteriorView:
         """Posterior means, (n, n_outputs); one output for two classes, that of the second."""
         return self._estimator._mean_of(self._estimator._test_rows(X))
 
-    @warning_once()
     def variance(self, X: Any, method: str = "auto") -> Array:
         """Posterior variances, (n,).
 
@@ -121,7 +120,6 @@ class PosteriorView:
         """
         return self._variance(self._estimator._test_rows(X), method)
 
-    @warning_once()
     def mean_and_variance(self, X: Any, method: str = "auto") -> tuple[Array, Array]:
         """What `mean` and `variance` return, in less time: X is validated and converted once."""
         rows = self._estimator._test_rows(X)
@@ -173,7 +171,7 @@ class PosteriorView:
     def _system(self, n_sides: int) -> Any:
         """What solves for about ``n_sides`` right-hand sides; refuses models without training samples."""
         posterior = self._estimator._posterior_with_training()
-        return posterior.variances.system(n_sides, self._estimator._solver_options())
+        return posterior.system(n_sides, self._estimator._solver_options())
 
 
 class Observations:

@@ -348,8 +348,8 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
 
     def _latent_covariance(self, X: Any) -> Array:
         """Of the latent function at all rows of X, for targets in the unit of learning."""
-        variances = self._posterior_with_training().variances
-        return variances.covariance(self._test_rows(X), self._variance_options(), self._solver_options())
+        posterior = self._posterior_with_training()
+        return self._clear(posterior.covariance(self._test_rows(X), self._variance_options()))
 
     def _has_one_output(self) -> bool:
         return self._single_output

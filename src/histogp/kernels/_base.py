@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_array
 
-from histogp._core.data import Array, SortedColumns, dense
+from histogp._core.data import Array, dense
 from histogp._core.kernel_values import KernelValue
 from histogp._core.operators.contract import KernelOperator
 
@@ -53,6 +53,9 @@ class Kernel(BaseEstimator):
         """A copy that leaves to data what ``given`` leaves to them, and keeps what a search has found."""
         return clone(self)
 
+    _operator_type: ClassVar[type[KernelOperator]]
+    """The kind of operator that its matrix is, which restores itself from files."""
+
     def _operator(self, value: Any, X: Any, n_threads: int = 1) -> KernelOperator:
         """The kernel matrix of training samples, an array or CSR (N, D); ``value`` is that of `_adapt`."""
         raise NotImplementedError
@@ -81,10 +84,6 @@ class Kernel(BaseEstimator):
 
     def _restore(self, reader: Any, prefix: str, n_features: int) -> KernelValue:
         """The value of a fitted kernel in a file, where the names of its arrays begin with the prefix."""
-        raise NotImplementedError
-
-    def _restore_operator(self, value: Any, data: SortedColumns, n_threads: int = 1) -> KernelOperator:
-        """The kernel matrix of training samples that are sorted already."""
         raise NotImplementedError
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from histogp._core.data import Array, Rows, SortedColumns
+from histogp._core.data import Array, Rows
 from histogp._core.maps.additive import MOST_TERMS, Direct
 from histogp._core.maps.pair_distances import chi2_matrix, exp_chi2_matrix, inverse_median, most_likely
 from histogp._core.maps.points import direct_map, typical_rows
 from histogp._core.maps.random_waves import SAMPLINGS, RandomWaves, normal_frequencies
-from histogp._core.operators.feature_kernels import FeatureKernel, LowRankOperator
+from histogp._core.operators.feature_kernels import FeatureKernel, FeatureOperator
 from histogp.kernels._base import Adapted, Kernel, check_pair, weighting
 
 # Up to here an update adapts the features to the data again.
@@ -26,11 +26,10 @@ class _ByFeatures(Kernel):
     def _adapts_again(self, n_before: int, n_after: int) -> bool:
         return n_before < min(n_after, FEW_TO_ADAPT)
 
-    def _operator(self, value: FeatureKernel, X: Any, n_threads: int = 1) -> LowRankOperator:
-        return LowRankOperator(Rows.from_array(X, n_threads), value, n_threads)
+    _operator_type = FeatureOperator
 
-    def _restore_operator(self, value: FeatureKernel, data: SortedColumns, n_threads: int = 1) -> LowRankOperator:
-        return LowRankOperator(data.to_rows(data.values, n_threads), value, n_threads)
+    def _operator(self, value: FeatureKernel, X: Any, n_threads: int = 1) -> FeatureOperator:
+        return FeatureOperator(Rows.from_array(X, n_threads), value, n_threads)
 
 
 class Chi2(_ByFeatures):

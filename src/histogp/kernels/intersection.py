@@ -72,14 +72,13 @@ class HistogramIntersection(Kernel):
     def _adapt(self, X: Any, targets: Array | None = None, noise: float = 1.0) -> Adapted:
         return Adapted(self, self._value(X.shape[1]), noise)
 
+    _operator_type = SortedOperator
+
     def _operator(self, value: Intersection, X: Any, n_threads: int = 1) -> SortedOperator:
         return SortedOperator(SortedColumns.from_array(X, n_threads), value, n_threads)
 
     def _restore(self, reader: Any, prefix: str, n_features: int) -> Intersection:
         return self._value(n_features)
-
-    def _restore_operator(self, value: Intersection, data: SortedColumns, n_threads: int = 1) -> SortedOperator:
-        return SortedOperator(data, value, n_threads)
 
     def _value(self, n_features: int) -> Intersection:
         """The frozen value for data of this width; refuses parameters that do not fit."""

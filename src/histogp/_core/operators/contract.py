@@ -1,206 +1,261 @@
-"""The contract between the kernel matrix and everything Bayesian that is written against it."""
+"""The contract between the kernel matrix and everything Bayesian that is written against it.
+
+An operator has the twelve methods of `KernelOperator`. What only some can do is a capability, a protocol below, that is
+asked of the object: ``operator.offer(Tables)`` is what implements it, or None.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator
+from typing import Any, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
-from histogp._core.data import Array, Rows, SortedColumns
+from histogp._core.data import Array, Rows
 from histogp._core.layouts import Grid, Layout
 from histogp._core.predictors import GridTable, Table
 
-if TYPE_CHECKING:
-    from histogp._core.kernel_values import KernelValue
-
-
 Precision = Literal["single", "double"]
+# Kernel values of a block of test rows with all training samples, 32 MB, and the fewest rows of a block, which are as
+# many as compiled loops handle together.
+CROSS_NUMBERS = 2**22
+FEWEST_CROSS_ROWS = 32
+
+Capability = TypeVar("Capability")
 
 
 class KernelOperator(ABC):
-    """The N x N kernel matrix K of the training rows, never formed. Immutable.
+    """The N x N kernel matrix K of the training samples, never formed. Immutable.
 
-    Noise is not part of it. Test data arrive as `Rows` of raw, non-negative values. The tests hold
-    one suite that every operator inherits.
+    Noise is not part of it. Test data arrive as `Rows` of raw, non-negative values. The tests have one suite for each
+    capability, which every operator that offers it inherits.
+
+    n_samples, n_features : N and D
+    kernel : the frozen value with the hyperparameters
+    scale : the unit of single-precision columns, a power of two: float32 cannot hold features of any magnitude
+    cost : numbers that one product with a vector visits, for the choice between algorithms
+    block_width : vectors that a product handles together; fewer cost as much
     """
 
-    @property
-    @abstractmethod
-    def n_rows(self) -> int:
-        """N."""
-
-    @property
-    @abstractmethod
-    def n_columns(self) -> int:
-        """D."""
-
-    @property
-    @abstractmethod
-    def product_cost(self) -> int:
-        """Elements that one product with a vector visits; for the choice between algorithms."""
-
-    @property
-    @abstractmethod
-    def block_width(self) -> int:
-        """Vectors that a product handles together; fewer cost as much."""
-
-    @abstractmethod
-    def training_rows(self) -> Rows:
-        """The N rows themselves, raw values."""
-
-    @abstractmethod
-    def sorted_columns(self) -> SortedColumns:
-        """The same, as files hold them."""
-
-    kernel: KernelValue
-    """The hyperparameters."""
-
+    n_samples: int
+    n_features: int
+    kernel: Any
     scale: float
-    """The unit of single-precision columns, a power of two: float32 cannot hold features of any magnitude."""
+    cost: int
+    block_width: int
 
     @abstractmethod
     def matmat(self, vectors: Array, precision: Precision = "double") -> Array:
         """``K @ vectors``: (N, M) to (N, M) float64. "single" is faster and for most data good to about 1e-6."""
 
     @abstractmethod
-    def matrix(self) -> Array:
-        """K itself, (N, N), for small N."""
-
-    @abstractmethod
-    def diagonal(self) -> Array:
-        """``K[i, i]``, (N,)."""
-
-    def row_sums(self) -> Array:
-        """``sum_j K[i, j]``, (N,)."""
-        return self.matmat(np.ones((self.n_rows, 1)))[:, 0]
-
-    @abstractmethod
     def columns(self, index: Array, precision: Precision = "double") -> Array:
         """``K[:, index]``, (N, len(index)), in float64; "single": ``K[:, index] / scale`` in float32."""
 
     @abstractmethod
-    def cross(self, rows: Rows) -> Iterator[tuple[slice, Array]]:
-        """``K(rows, training rows)`` in blocks of bounded size: slices of the n test rows with blocks (m, N)."""
+    def diagonal(self, rows: Rows | None = None) -> Array:
+        """``K(x, x)`` for each test row, (n,); without rows for each training sample."""
 
     @abstractmethod
-    def cross_diagonal(self, rows: Rows) -> Array:
-        """``K(x, x)`` for each test row, (n,)."""
+    def cross(self, rows: Rows, others: Rows | None = None) -> Array:
+        """``K(x, x')`` for test rows x and others x', (n, m); without others for the training samples, (n, N)."""
 
     @abstractmethod
-    def cross_matrix(self, rows: Rows, others: Rows) -> Array:
-        """``K(x, x')`` for test rows x and others x', (n, m)."""
-
-    @abstractmethod
-    def with_kernel(self, kernel: KernelValue) -> KernelOperator:
-        """Other hyperparameters on the same data; nothing is sorted again."""
-
-    @abstractmethod
-    def gradient(self, left: Array, right: Array, sums: Array | None = None) -> dict[str, Array]:
-        """Derivative of ``sum_s left_s^T K right_s`` for every hyperparameter; left, right (N, S).
-
-        Keys are the kernel's parameter names ("weights", "transform__eta"), values have the shape of
-        the parameter; "weights" has always one entry a dimension. ``sums`` (S, G) asks for G sums with
-        these coefficients at the cost of one; the values then have a last axis of length G.
-        """
-
-    @abstractmethod
-    def traces(self) -> Array:
-        """The part of each dimension in the trace of K, (D,)."""
-
-    @abstractmethod
-    def trace_gradient(self) -> dict[str, Array]:
-        """Derivative of the trace of K, by the same names."""
-
-    def shares(self) -> Array:
-        """The part that each dimension has in the trace of K, or what comes closest to it, (D,)."""
-        traces = self.traces()
-        return traces / max(traces.sum(), np.finfo(float).tiny)
-
-    @property
-    def rank(self) -> int | None:
-        """The number of features, if K is their product with themselves, ``Phi Phi^T``; then there is what follows."""
-        return None
-
-    def features(self, rows: Rows) -> Iterator[tuple[slice, Any]]:
-        """The features of test rows in blocks of bounded size: slices with blocks (n, rank), dense or CSR."""
-        raise NotImplementedError
-
-    def project(self, vectors: Array) -> Array:
-        """``Phi^T @ vectors``: (N, M) to (rank, M)."""
-        raise NotImplementedError
-
-    def combine(self, weights: Array) -> Array:
-        """``Phi @ weights``: (rank, M) to (N, M)."""
-        raise NotImplementedError
-
-    def predictor(self, weights: Array) -> Table:
-        """``x -> phi(x)^T weights``; weights (rank, M)."""
-        raise NotImplementedError
-
-    def by_weight(self, by_feature: Array) -> Array:
-        """Sums over the features that share a weight of the kernel, (rank, ...) to (n_weights, ...)."""
-        raise NotImplementedError
-
-    def by_feature(self, by_weight: Array) -> Array:
-        """The weight of each feature, (n_weights,) to (rank,)."""
-        raise NotImplementedError
-
-    def using(self, n_threads: int) -> KernelOperator:
-        """The same with another number of threads, where these count."""
-        return self
-
-    @abstractmethod
-    def extend(self, rows: Rows) -> KernelOperator:
-        """The operator with further training rows after the present ones, for about one product."""
-
-    @abstractmethod
-    def remove(self, rows: Any) -> KernelOperator:
-        """The operator without the training rows of these numbers, for about one product."""
+    def matrix(self) -> Array:
+        """K itself, (N, N), for small N; every pair is computed once."""
 
     @abstractmethod
     def table(self, alpha: Array) -> Table:
         """The predictor ``x -> k(x)^T alpha``; alpha (N, M)."""
 
     @abstractmethod
-    def grid_table(self, alpha: Array, grid: Grid) -> GridTable:
-        """The same approximately, in time independent of N."""
+    def relevance(self) -> Array:
+        """The share of each feature in the prior variance of the training samples, (D,); they add up to one."""
 
     @abstractmethod
-    def norm_table(self) -> Table:
-        """``x -> sum_d sum_i K_d(x, x_i)^2``, (n, 1): a lower bound of the squared norm of k(x)."""
+    def with_threads(self, n_threads: int) -> Self:
+        """The operator on the same data with another number of threads; it shares what was derived."""
 
     @abstractmethod
-    def lower_table(self, n_bins: int, ceiling: float) -> Table:
-        """``x -> K(x, x) - c / ceiling``, (n,), where c does not exceed the function of `norm_table`: tabulated."""
+    def release(self) -> None:
+        """Drop what was derived for speed; it comes back when it is needed."""
+
+    def offer(self, capability: type[Capability]) -> Capability | None:
+        """What implements the capability here, or None."""
+        return self if isinstance(self, capability) else None
 
     @abstractmethod
+    def to_state(self, writer: Any) -> None:
+        """Put the training data into a file as they are kept, so that loading sorts nothing."""
+
+    @classmethod
+    @abstractmethod
+    def from_state(cls, reader: Any, kernel: Any, n_samples: int, n_features: int, n_threads: int) -> Self:
+        """The operator in a file; believes nothing that the file says."""
+
+
+@runtime_checkable
+class Updates(Protocol):
+    """Training samples that come and go: new operators for about one product."""
+
+    def training_rows(self) -> Rows:
+        """The training samples, raw values."""
+        ...
+
+    def extend(self, rows: Rows) -> Any:
+        """The operator with further training samples after the present ones."""
+        ...
+
+    def remove(self, index: Any) -> Any:
+        """The operator without the training samples of these numbers."""
+        ...
+
+
+@runtime_checkable
+class Tuning(Protocol):
+    """Other hyperparameters on the same data, and derivatives for them."""
+
+    def with_kernel(self, kernel: Any) -> Any:
+        """The operator with another value of the same kind of kernel; nothing is sorted again."""
+        ...
+
+    def gradient(self, left: Array, right: Array, sums: Array | None = None) -> dict[str, Array]:
+        """Derivative of ``sum_s left_s^T K right_s`` for every hyperparameter; left, right (N, S).
+
+        Keys are the kernel's parameter names ("weights", "transform__eta"), values have the shape of
+        the parameter; "weights" has always one entry for each weight. ``sums`` (S, G) asks for G sums with
+        these coefficients at the cost of one; the values then have a last axis of length G.
+        """
+        ...
+
+    def trace_gradient(self) -> dict[str, Array]:
+        """Derivative of the trace of K, by the names of `gradient`."""
+        ...
+
+
+@runtime_checkable
+class Tables(Protocol):
+    """Functions that add up over features, each tabulated in its own dimension: read in time independent of N."""
+
     def layout(self, most: int) -> Layout:
         """Nodes, at most ``most`` in each dimension beside zero, on which the following three tabulate."""
+        ...
 
-    @abstractmethod
     def tabulate(self, layout: Any, alpha: Array) -> Array:
         """``x -> k(x)^T alpha`` at the nodes, (n_nodes, M)."""
+        ...
 
-    @abstractmethod
     def tabulate_smoothed(self, layout: Any, noise: Array) -> Array:
         """``x -> sum_d Var(f_d(x_d) | y_d)`` at the nodes, (n_nodes, 1).
 
-        The prior of ``f_d`` has the covariance K_d, and ``y_d`` are observations of it alone at the training rows,
+        The prior of ``f_d`` has the covariance K_d, and ``y_d`` are observations of it alone at the training samples,
         with noise of the variances (N,). That is the posterior variance if all other dimensions were known.
         """
+        ...
 
-    @abstractmethod
     def prior_draws(self, layout: Any, rng: Any, n_draws: int) -> tuple[Array, Array]:
-        """Functions drawn from the prior: at the training rows, (N, n_draws), and at the nodes, (n_nodes, n_draws).
+        """Functions drawn from the prior: at the training samples, (N, n_draws), and at the nodes, (n_nodes, n_draws).
 
         All randomness comes from ``rng.standard_normal``.
         """
+        ...
 
-    @abstractmethod
-    def split(self, n_parts: int) -> Sequence[KernelOperator]:
-        """Operators on disjoint groups of dimensions whose matrices add up to K."""
+    def grid_table(self, alpha: Array, grid: Grid) -> GridTable:
+        """``x -> k(x)^T alpha`` approximately, on a grid."""
+        ...
 
-    def release(self) -> None:  # noqa: B027  (an operator that keeps nothing has nothing to do)
-        """Drop what was derived for speed; it comes back when it is needed."""
+    def norm_table(self) -> Table:
+        """``x -> sum_d sum_i K_d(x, x_i)^2``, (n, 1): a lower bound of the squared norm of k(x)."""
+        ...
+
+    def floor_table(self, n_bins: int, ceiling: float) -> Table:
+        """``x -> K(x, x) - c / ceiling``, (n,), where c does not exceed the function of `norm_table`: tabulated."""
+        ...
+
+
+@runtime_checkable
+class Features(Protocol):
+    """Features whose products are the kernel: ``K = Phi Phi^T``, with Phi (N, n_components)."""
+
+    @property
+    def n_components(self) -> int:
+        """The number of features."""
+        ...
+
+    @property
+    def weight_of(self) -> Array:
+        """The number of the kernel's weight that each feature has, (n_components,)."""
+        ...
+
+    def blocks(self, rows: Rows | None = None) -> Iterator[tuple[slice, Any]]:
+        """Features of test rows, or of the training samples: slices with blocks (n, n_components), dense or CSR."""
+        ...
+
+    def project(self, vectors: Array) -> Array:
+        """``Phi^T @ vectors``: (N, M) to (n_components, M)."""
+        ...
+
+    def combine(self, weights: Array) -> Array:
+        """``Phi @ weights``: (n_components, M) to (N, M)."""
+        ...
+
+    def from_weights(self, weights: Array) -> Table:
+        """The predictor ``x -> phi(x)^T weights``; weights (n_components, M)."""
+        ...
+
+    def unweighted(self) -> Any:
+        """The operator with all weights one."""
+        ...
+
+
+_NAMES: dict[Any, str] = {
+    Updates: "training samples that can change",
+    Tuning: "hyperparameters that can change",
+    Tables: "tables over single features",
+    Features: "features whose products are the kernel",
+}
+
+
+def require(operator: KernelOperator, capability: type[Capability], who: str) -> Capability:
+    """What implements the capability, or a refusal that names ``who`` asked for it."""
+    offered = operator.offer(capability)
+    if offered is not None:
+        return offered
+    remedy = ""
+    if operator.offer(Features) is not None:
+        remedy = (
+            ': exact prediction and the variance "precise" come from its features, in time independent of the number '
+            "of training samples"
+        )
+    raise ValueError(f"{who} needs {_NAMES[capability]}, which this kernel does not have{remedy}.")
+
+
+def updates_of(operator: KernelOperator) -> Updates:
+    """The operator as one whose training samples can be had and changed, or a refusal."""
+    return require(operator, Updates, "an update")
+
+
+def tuning_of(operator: KernelOperator) -> Tuning:
+    """The operator as one whose hyperparameters can be changed, or a refusal."""
+    return require(operator, Tuning, "a change of hyperparameters")
+
+
+def cross_blocks(operator: KernelOperator, rows: Rows) -> Iterator[tuple[slice, Array]]:
+    """``K(rows, training samples)`` in blocks of bounded size: slices of the n test rows with blocks (m, N)."""
+    step = max(FEWEST_CROSS_ROWS, CROSS_NUMBERS // max(1, operator.n_samples))
+    for begin in range(0, rows.n_rows, step):
+        some = slice(begin, min(begin + step, rows.n_rows))
+        yield some, operator.cross(rows.block(some.start, some.stop))
+
+
+def power_of_two(largest: float) -> float:
+    """A unit for single precision: the next power of two above, in the range of both precisions."""
+    return float(2.0 ** np.clip(np.ceil(np.log2(largest)), -1000, 1000)) if largest > 0 else 1.0
+
+
+def sums_by_weight(weight_of: Array, by_feature: Array) -> Array:
+    """Sums over the features that have the same weight, (n_components, ...) to (n_weights, ...)."""
+    out = np.zeros((int(weight_of.max()) + 1, *by_feature.shape[1:]))
+    np.add.at(out, weight_of, by_feature)
+    return out

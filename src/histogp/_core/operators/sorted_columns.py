@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,13 @@ from histogp._core._numba import column_loops, table_loops
 from histogp._core.data import Array, Nonzeros, Rows, SortedColumns, aligned_zeros, plain
 from histogp._core.kernel_values import WIDEST, Hyperparameter, KernelValue
 from histogp._core.layouts import Grid, NodeLayout, last_of_each_column
-from histogp._core.operators.contract import KernelOperator, Precision
+from histogp._core.operators.contract import KernelOperator, Precision, power_of_two
 from histogp._core.operators.levels import Levels
-from histogp._core.predictors import LookupTable, LowerTable, NodeTable, QuantizedTable
+from histogp._core.predictors import FloorTable, LookupTable, NodeTable, QuantizedTable
 
 _DTYPES = {"single": np.float32, "double": np.float64}
 _MATRIX_BLOCK = 128
 _UNKNOWN = object()
-_CROSS_ELEMENTS = 2**20
 
 
 class SortedOperator(KernelOperator):
@@ -39,6 +38,7 @@ class SortedOperator(KernelOperator):
 
     def __init__(self, data: SortedColumns, kernel: Intersection, n_threads: int = 1, levels: Any = _UNKNOWN):
         self.data = data
+        self.n_samples, self.n_features, self.cost = data.n_rows, data.n_columns, data.n_nonzeros
         self.kernel: Intersection = kernel
         self.n_threads = n_threads
         self._lock = threading.RLock()
@@ -48,8 +48,7 @@ class SortedOperator(KernelOperator):
         # Levels, where they are known, say all that is needed for products.
         few, heights = (levels.columns, self._level_heights(levels)) if self._has_levels else (data, self.heights)
         _check_order(few, heights, kernel)
-        largest = heights.max(initial=0.0)
-        self.scale = 2.0 ** np.clip(np.ceil(np.log2(largest)), -1000, 1000) if largest > 0 else 1.0
+        self.scale = power_of_two(heights.max(initial=0.0))
 
     @property
     def heights(self) -> Array:
@@ -75,18 +74,6 @@ class SortedOperator(KernelOperator):
     # 16 float32 fill a cache line, so that a gather costs one miss.
     block_width = column_loops.LANES
 
-    @property
-    def n_rows(self) -> int:
-        return self.data.n_rows
-
-    @property
-    def n_columns(self) -> int:
-        return self.data.n_columns
-
-    @property
-    def product_cost(self) -> int:
-        return self.data.n_nonzeros
-
     def training_rows(self) -> Rows:
         return self.data.to_rows(self.data.values, self.n_threads)
 
@@ -106,7 +93,7 @@ class SortedOperator(KernelOperator):
 
     def _block(self, vectors: Array, dtype: Any) -> Array:
         """Vectors (N, <= block_width), filled up with zeros."""
-        block = aligned_zeros((self.n_rows, self.block_width), dtype)
+        block = aligned_zeros((self.n_samples, self.block_width), dtype)
         block[:, : vectors.shape[1]] = vectors
         return block
 
@@ -126,7 +113,7 @@ class SortedOperator(KernelOperator):
         results = [aligned_zeros(vectors.shape, vectors.dtype) for _ in parts]
 
         def multiply(first: int, last: int, out: Array) -> None:
-            suffix = np.empty((self.n_rows // column_loops.STRETCH + 1, *vectors.shape[1:]), vectors.dtype)
+            suffix = np.empty((self.n_samples // column_loops.STRETCH + 1, *vectors.shape[1:]), vectors.dtype)
             leaf(data.indptr, data.row_of, heights, vectors, first, last, suffix, out)
 
         threads.run(
@@ -139,54 +126,37 @@ class SortedOperator(KernelOperator):
 
     def matrix(self) -> Array:
         rows = self._height_rows("double")
-        out = np.empty((self.n_rows, self.n_rows))
-        for begin in range(0, self.n_rows, _MATRIX_BLOCK):
-            end = min(begin + _MATRIX_BLOCK, self.n_rows)
-            lower = rows.block(begin, self.n_rows)
+        out = np.empty((self.n_samples, self.n_samples))
+        for begin in range(0, self.n_samples, _MATRIX_BLOCK):
+            end = min(begin + _MATRIX_BLOCK, self.n_samples)
+            lower = rows.block(begin, self.n_samples)
             for columns, block in intersections(lower, rows.block(begin, end), n_threads=self.n_threads):
                 out[begin:, begin + columns.start : begin + columns.stop] = block
             out[begin:end, end:] = out[end:, begin:end].T
         return out
 
-    def diagonal(self) -> Array:
+    def diagonal(self, rows: Rows | None = None) -> Array:
+        if rows is not None:
+            return rows.row_sums(self.kernel.heights(rows))
         return self._derive("diagonal", lambda: self.data.row_sums(self.heights)).copy()
 
     def columns(self, index: Array, precision: Precision = "double") -> Array:
         rows = self._height_rows(precision)
-        out = np.empty((self.n_rows, len(index)), _DTYPES[precision])
+        out = np.empty((self.n_samples, len(index)), _DTYPES[precision])
         for columns, block in intersections(rows, rows.take(index), n_threads=self.n_threads, dtype=out.dtype):
             out[:, columns] = block
         return out
 
-    def cross(self, rows: Rows) -> Iterator[tuple[slice, Array]]:
-        training, test = self._height_rows("double"), self.kernel.transform_rows(rows)
-        if rows.n_rows <= self.n_rows:
-            for some, block in intersections(training, test, n_threads=self.n_threads):
-                yield some, block.T
-            return
-        # Blocks of as many training rows as there are of test rows above: fewer of them.
-        at_once = max(self.n_rows, _CROSS_ELEMENTS // self.n_rows)
-        for begin in range(0, rows.n_rows, at_once):
-            some = slice(begin, min(begin + at_once, rows.n_rows))
-            out = np.empty((some.stop - begin, self.n_rows))
-            for columns, block in intersections(test.block(begin, some.stop), training, n_threads=self.n_threads):
-                out[:, columns] = block
-            yield some, out
+    def cross(self, rows: Rows, others: Rows | None = None) -> Array:
+        left, right = self.kernel.transform_rows(rows), self._height_rows("double")
+        if others is not None:
+            right = self.kernel.transform_rows(others)
+        elif rows.n_rows <= self.n_samples:
+            # The loop takes 32 rows of the right side at a time: fewer times, if that is the shorter one.
+            return _intersect(right, left, self.n_threads).T
+        return _intersect(left, right, self.n_threads)
 
-    def cross_diagonal(self, rows: Rows) -> Array:
-        return rows.row_sums(self.kernel.heights(rows))
-
-    def cross_matrix(self, rows: Rows, others: Rows) -> Array:
-        heights, other_heights = (self.kernel.transform_rows(some) for some in (rows, others))
-        out = np.empty((rows.n_rows, others.n_rows))
-        for columns, block in intersections(heights, other_heights, n_threads=self.n_threads):
-            out[:, columns] = block
-        return out
-
-    def sorted_columns(self) -> SortedColumns:
-        return self.data
-
-    def with_kernel(self, kernel: KernelValue) -> SortedOperator:
+    def with_kernel(self, kernel: Any) -> SortedOperator:
         if not isinstance(kernel, Intersection):
             raise ValueError(
                 "A histogram intersection kernel cannot give way to one of another kind: fit another model."
@@ -196,7 +166,7 @@ class SortedOperator(KernelOperator):
     def gradient(self, left: Array, right: Array, sums: Array | None = None) -> dict[str, Array]:
         names, profiles = self._derive("profiles", self._profiles)
         coefficients = np.ones((left.shape[1], 1)) if sums is None else sums
-        forms = np.zeros((self.n_columns, len(names), coefficients.shape[1]))
+        forms = np.zeros((self.n_features, len(names), coefficients.shape[1]))
         for begin in range(0, left.shape[1], self.block_width):
             some = slice(begin, begin + self.block_width)
             self._add_forms(profiles, left[:, some], right[:, some], coefficients[some], forms)
@@ -210,12 +180,13 @@ class SortedOperator(KernelOperator):
             profiles = profiles * levels.frequencies[columns.row_of]
         return self._by_name(names, np.stack([columns.column_sums(profile) for profile in profiles], axis=1))
 
-    def traces(self) -> Array:
+    def relevance(self) -> Array:
         if self._has_levels:
             columns = self._levels.columns
-            heights = self._level_heights(self._levels)
-            return columns.column_sums(heights * self._levels.frequencies[columns.row_of])
-        return self.data.column_sums(self.heights)
+            traces = columns.column_sums(self._level_heights(self._levels) * self._levels.frequencies[columns.row_of])
+        else:
+            traces = self.data.column_sums(self.heights)
+        return traces / max(traces.sum(), np.finfo(float).tiny)
 
     def _by_name(self, names: list[str], values: Array) -> dict[str, Array]:
         """Values (D, P, ...) for the hyperparameters with these names."""
@@ -247,17 +218,22 @@ class SortedOperator(KernelOperator):
 
         threads.run(add, data.parts(self.n_threads))
 
-    def using(self, n_threads: int) -> SortedOperator:
-        other = object.__new__(SortedOperator)
-        other.__dict__.update({**vars(self), "n_threads": n_threads})
+    def with_threads(self, n_threads: int) -> SortedOperator:
+        other = copy.copy(self)
+        other.n_threads = n_threads
+        return other
+
+    def __copy__(self) -> SortedOperator:
+        other = object.__new__(type(self))
+        other.__dict__.update(vars(self))  # also what was derived, and its lock
         return other
 
     def extend(self, rows: Rows) -> SortedOperator:
         levels = self._levels.extend(rows) if self._has_levels else _UNKNOWN
         return SortedOperator(self.data.extend(rows), self.kernel, self.n_threads, levels)
 
-    def remove(self, rows: Any) -> SortedOperator:
-        return SortedOperator(self.data.remove(rows), self.kernel, self.n_threads)
+    def remove(self, index: Any) -> SortedOperator:
+        return SortedOperator(self.data.remove(index), self.kernel, self.n_threads)
 
     def table(self, alpha: Array) -> LookupTable | NodeTable:
         if (levels := self._few_levels()) is not None:
@@ -282,7 +258,7 @@ class SortedOperator(KernelOperator):
             layout.starts,
             layout.heights,
             0,
-            self.n_columns,
+            self.n_features,
             out,
         )
         return NodeTable(layout, out)
@@ -292,23 +268,23 @@ class SortedOperator(KernelOperator):
 
     def norm_table(self) -> LookupTable:
         # min(h, x)^2 = min(h^2, x^2): the table of the squared heights, all coefficients one.
-        ones = np.ones((self.n_rows, 1))
+        ones = np.ones((self.n_samples, 1))
         squared = self.heights**2
         return LookupTable(self.data, squared, ones, lambda rows: self.kernel.heights(rows) ** 2, self.n_threads)
 
-    def lower_table(self, n_bins: int, ceiling: float) -> LowerTable:
+    def floor_table(self, n_bins: int, ceiling: float) -> FloorTable:
         top = last_of_each_column(self.data, self.heights)
         places = np.append(top[:, None] * (np.arange(n_bins + 1) / n_bins), 0.0)
-        starts = np.arange(self.n_columns + 1) * (n_bins + 1)
-        out, ones = np.zeros((len(places), 1)), np.ones((self.n_rows, 1))
+        starts = np.arange(self.n_features + 1) * (n_bins + 1)
+        out, ones = np.zeros((len(places), 1)), np.ones((self.n_samples, 1))
         # As in `norm_table`.
         self._sweep(table_loops.fill_nodes, self.heights**2, ones, starts, places**2, out)
-        exact = out[:-1].reshape(self.n_columns, n_bins + 1) / ceiling
+        exact = out[:-1].reshape(self.n_features, n_bins + 1) / ceiling
         values = exact.astype(np.float32)
         values = np.where(values > exact, np.nextafter(values, np.float32(0)), values)
         with np.errstate(divide="ignore", over="ignore"):
             per_bin = n_bins / top
-        return LowerTable(self.kernel, np.where(np.isfinite(per_bin), per_bin, 0.0), values)
+        return FloorTable(self.kernel, np.where(np.isfinite(per_bin), per_bin, 0.0), values)
 
     def layout(self, most: int) -> NodeLayout:
         return NodeLayout.build(self.data, self.heights, self.kernel, most, self.n_threads)
@@ -326,7 +302,7 @@ class SortedOperator(KernelOperator):
         # min(s, t) is the covariance of Brownian motion: in each column a draw is a walk over the sorted heights, to
         # which all nodes belong, whose steps have the variance h_k - h_(k-1).
         data = self.data
-        at_rows, at_nodes = np.zeros((self.n_rows, n_draws)), np.zeros((layout.n_nodes, n_draws))
+        at_rows, at_nodes = np.zeros((self.n_samples, n_draws)), np.zeros((layout.n_nodes, n_draws))
         for column in np.flatnonzero(data.counts):
             inside, nodes = slice(*data.indptr[column : column + 2]), slice(*layout.starts[column : column + 2])
             heights = self.heights[inside]
@@ -344,12 +320,14 @@ class SortedOperator(KernelOperator):
         )
         return out
 
-    def split(self, n_parts: int) -> list[SortedOperator]:
-        cuts = self.data.cuts(n_parts)
-        return [
-            SortedOperator(self.data.select(first, last), self.kernel.select(first, last), self.n_threads)
-            for first, last in pairwise(cuts)
-        ]
+    def to_state(self, writer: Any) -> None:
+        self.data.to_state(writer)
+
+    @classmethod
+    def from_state(
+        cls, reader: Any, kernel: Any, n_samples: int, n_features: int, n_threads: int = 1
+    ) -> SortedOperator:
+        return cls(SortedColumns.from_state(reader, n_samples, n_features), kernel, n_threads)
 
     def release(self) -> None:
         """Drop what was derived for speed; it comes back when it is needed."""
@@ -398,6 +376,14 @@ def _check_order(data: SortedColumns, heights: Array, kernel: Intersection) -> N
 
 
 WIDTH = 2 * column_loops.LANES  # columns that the leaf computes at once
+
+
+def _intersect(left: Rows, right: Rows, n_threads: int) -> Array:
+    """``sum_d min(left_id, right_jd)`` for all pairs of rows of heights, (n_left, n_right)."""
+    out = np.empty((left.n_rows, right.n_rows))
+    for columns, block in intersections(left, right, n_threads=n_threads):
+        out[:, columns] = block
+    return out
 
 
 def intersections(
@@ -483,12 +469,6 @@ class Intersection(KernelValue):
             for name, derivative in self.transform.derivative(data.values, **expanded).items():
                 profiles[f"transform__{name}"] = self.weighted(derivative, data)
         return profiles
-
-    def select(self, first: int, last: int) -> Intersection:
-        """The kernel of the dimensions ``first..last`` alone."""
-        of_transform = {name: value[first:last] if value.ndim else value for name, value in self.of_transform.items()}
-        weights = None if self.weights is None else self.weights[first:last]
-        return replace(self, n_features=last - first, weights=weights, of_transform=of_transform)
 
     def is_per_feature(self, name: str) -> bool:
         """Whether a hyperparameter, by its name in `profiles`, has one value for each feature."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.linalg import cho_solve, eigh, solve_triangular
@@ -11,11 +11,14 @@ from scipy.linalg import cho_solve, eigh, solve_triangular
 from histogp._core.data import Array
 from histogp._core.least_squares.statistics import StreamingStatistics
 from histogp._core.likelihood import Derivatives, Likelihood
-from histogp._core.operators.contract import KernelOperator
-from histogp._core.search.objectives import Data, Exact
+from histogp._core.operators.contract import Features, KernelOperator, sums_by_weight
+from histogp._core.search.objectives import Data
 from histogp._core.search.space import Space
-from histogp._core.solvers.factors import factor_of, inverse_of, weighted_gram
+from histogp._core.solvers.factors import MOST_COMPONENTS, factor_of, features_of, inverse_of, weighted_gram
 from histogp._core.threads import suited_blas
+
+# So many times more features than samples are still better than estimates by random probes.
+MOST_TIMES_SAMPLES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +35,7 @@ class _Problems:
     @cached_property
     def statistics(self) -> StreamingStatistics:
         """Of the features, weighted by the inverse noise."""
-        return weighted_gram(self.operator, self.operator.training_rows(), self.diagonal, self.targets)
+        return weighted_gram(self.operator, None, self.diagonal, self.targets)
 
     @property
     def log_noise(self) -> float:
@@ -47,7 +50,7 @@ class _Problems:
     @cached_property
     def spectrum(self) -> tuple[Array, Array]:
         """Eigenvalues of the Gram matrix that are not zero, and the cross products along its eigenvectors, (r, k)."""
-        rank, n_rows = int(self.operator.rank or 0), len(self.diagonal)
+        rank, n_rows = features_of(self.operator).n_components, len(self.diagonal)
         with suited_blas(float(min(rank, n_rows)) ** 3):
             if rank <= n_rows:
                 values, vectors = eigh(self.statistics.gram, check_finite=False)
@@ -58,12 +61,14 @@ class _Problems:
             return values, np.sqrt(values)[:, None] * (vectors.T @ (self.targets / roots))
 
 
-class Primal(Exact):
-    """As a function of weights and noise, in time cubic in the number of features, whatever that of examples."""
+class FeatureObjective:
+    """As a function of weights and noise, in time cubic in the number of features, whatever that of samples."""
+
+    is_exact = True
 
     def __init__(self, data: Data):
-        super().__init__(data)
-        self._plain = data.operator.with_kernel(replace(data.operator.kernel, weights=None))
+        self.data = data
+        self._plain = features_of(data.operator).unweighted()
         diagonals = data.noise.diagonals()
         share = data.targets.shape[1] // diagonals.shape[1]
         self._problems = [
@@ -71,13 +76,20 @@ class Primal(Exact):
             for k, diagonal in enumerate(diagonals.T)
         ]
 
+    @staticmethod
+    def suits(operator: KernelOperator, most_times: float = MOST_TIMES_SAMPLES) -> bool:
+        """Whether there are features, and no more of them than so many times the samples."""
+        features = operator.offer(Features)
+        most = min(most_times * operator.n_samples, MOST_COMPONENTS)
+        return features is not None and features.n_components <= most
+
     def __call__(self, space: Space, theta: Array) -> Likelihood:
         return self.at(space.kernel_at(theta).weights, space.noise_factor(theta))
 
     def at(self, weights: Array | None, noise_factor: float, *, derivatives: bool = True) -> Likelihood:
         """With weights (n_weights,) of the kernel and noise times a factor."""
         if weights is None:
-            weights = np.ones(self._plain.kernel.n_weights)
+            weights = np.ones(int(self._plain.weight_of.max()) + 1)
         if len(weights) == 1 and derivatives:
             parts = [self._scaled(problems, float(weights[0]), noise_factor) for problems in self._problems]
         else:
@@ -115,7 +127,7 @@ class Primal(Exact):
         statistics = problems.statistics
         n, n_targets = self.data.targets.shape[0], statistics.cross.shape[1]
         rank = len(statistics.sums)
-        roots = self._plain.by_feature(np.sqrt(weights))
+        roots = np.sqrt(weights)[self._plain.weight_of]
         gram, cross = statistics.gram / factor, statistics.cross / factor
         inner = roots[:, None] * gram * roots
         squares = problems.squares / factor
@@ -136,7 +148,7 @@ class Primal(Exact):
             faint = np.flatnonzero(inner.diagonal() < 1)
             half = solve_triangular(triangle, roots[:, None] * gram[:, faint], lower=True)
             own[faint] = gram.diagonal()[faint] - np.einsum("ij,ij->j", half, half)
-        by_weight = self._plain.by_weight
+        by_weight = partial(sums_by_weight, self._plain.weight_of)
         demand = {"weights": by_weight(np.sum(residual**2, axis=1))}
         supply = {"weights": n_targets * by_weight(own)}
         # alpha^T D alpha and tr(A^-1 D), for the noise D

@@ -9,12 +9,12 @@ import numpy as np
 
 from histogp._core.data import Array
 from histogp._core.likelihood import BoundName, Likelihood, bounded_likelihood, estimated_likelihood, exact_likelihood
-from histogp._core.operators.contract import KernelOperator
+from histogp._core.operators.contract import KernelOperator, tuning_of, updates_of
 from histogp._core.search.space import Space
+from histogp._core.solvers import build_system
 from histogp._core.solvers.preconditioner import Preconditioner, make_preconditioner
 from histogp._core.solvers.problem import Noise, SolverOptions
 from histogp._core.solvers.subspace import Subspace, leading_subspace
-from histogp._core.solvers.system import solve
 
 MIN_EIGENVALUES = 48
 # Good enough for derivatives: their error is then far below that of the probes.
@@ -34,11 +34,13 @@ class Data:
     targets: Array
 
     def at(self, space: Space, theta: Array) -> tuple[KernelOperator, Noise]:
-        return self.operator.with_kernel(space.kernel_at(theta)), self.noise.scaled(space.noise_factor(theta))
+        tuning = tuning_of(self.operator)
+        return tuning.with_kernel(space.kernel_at(theta)), self.noise.scaled(space.noise_factor(theta))
 
     def subset(self, rows: Array) -> Data:
-        others = np.setdiff1d(np.arange(self.operator.n_rows), rows)
-        return Data(self.operator.remove(others), self.noise.subset(rows), self.targets[rows])
+        others = np.setdiff1d(np.arange(self.operator.n_samples), rows)
+        updates = updates_of(self.operator)
+        return Data(updates.remove(others), self.noise.subset(rows), self.targets[rows])
 
     @property
     def mean_square(self) -> float:
@@ -51,13 +53,18 @@ class Data:
 
 
 class Objective(Protocol):
+    """A likelihood to maximize; ``is_exact`` says that steps may be small, because values have no noise."""
+
     data: Data
+    is_exact: bool
 
     def __call__(self, space: Space, theta: Array) -> Likelihood: ...
 
 
 class Exact:
     """By Cholesky factors, with derivatives."""
+
+    is_exact = True
 
     def __init__(self, data: Data):
         self.data = data
@@ -68,6 +75,8 @@ class Exact:
 
 class Bounded:
     """A lower bound, without derivatives. The random start of the subspace is always the same."""
+
+    is_exact = False
 
     def __init__(self, data: Data, bound: BoundName, options: SolverOptions, seed: int):
         self.data = data
@@ -91,6 +100,8 @@ class Bounded:
 
 class Estimated:
     """By quadrature with derivatives, always from the same random numbers, so that values compare."""
+
+    is_exact = False
 
     def __init__(self, data: Data, n_probes: int | None, options: SolverOptions, seed: int):
         self.data = data
@@ -186,7 +197,8 @@ def _bounded(
     data: Data, subspace: Subspace, bound: BoundName, options: SolverOptions, seed: int, start: Array | None
 ) -> Likelihood:
     rng = np.random.default_rng(seed)
-    solution = solve(data.operator, data.noise, data.targets, options, rng, start=start)
+    system = build_system(data.operator, data.noise, data.targets.shape[1], options, rng)
+    solution = system.solve(data.targets, options.tol, start=start, verify=True)
     return bounded_likelihood(data.operator, data.noise, data.targets, solution, subspace, bound)
 
 

@@ -14,12 +14,11 @@ from histogp._core.data import Array
 from histogp._core.kernel_values import Hyperparameter
 from histogp._core.likelihood import BoundName, Likelihood
 from histogp._core.search.ard import search_weights
-from histogp._core.search.feature_objective import Primal
+from histogp._core.search.feature_objective import FeatureObjective
 from histogp._core.search.objectives import Bounded, Data, Estimated, Exact, Objective
 from histogp._core.search.priors import Priors
 from histogp._core.search.quasi_newton import Minimum, minimize
 from histogp._core.search.space import Coordinates, Space
-from histogp._core.solvers.factors import searches_primal
 from histogp._core.solvers.problem import SolverOptions
 from histogp._core.threads import single_threaded_blas
 
@@ -89,8 +88,8 @@ def optimise(
     """
     search = _Search(data, space, options, rng, report)
     interrupted = False
-    few_threads = not searches_primal(data.operator) and (
-        options.method != "exact" or data.operator.n_rows <= SMALL_MATRIX
+    few_threads = not FeatureObjective.suits(data.operator) and (
+        options.method != "exact" or data.operator.n_samples <= SMALL_MATRIX
     )
     try:
         with single_threaded_blas() if few_threads else nullcontext():
@@ -129,7 +128,7 @@ class _Search:
         self.best_value = -np.inf
         self.failure = "their likelihood is not finite."
         self.converged = True
-        self.n_examples = data.operator.n_rows
+        self.n_examples = data.operator.n_samples
         self.priors = Priors(data, options.prior_width, space.noise)
         self.sample = data if self.n_examples <= self.sample_size() else self.subset(self.sample_size())
         self.objective = self.make_objective()
@@ -138,8 +137,8 @@ class _Search:
         options = self.options
         if options.method == "bound":
             return Bounded(self.data, options.bound, options.solver, int(self.rng.integers(2**31)))
-        if searches_primal(self.data.operator):
-            return Primal(self.data)
+        if FeatureObjective.suits(self.data.operator):
+            return FeatureObjective(self.data)
         if options.method == "exact" or self.sample is self.data:
             return Exact(self.data)
         return self.estimated(self.data)
@@ -242,9 +241,9 @@ class _Search:
 
     def ascend_levels(self, coordinates: Coordinates, start: Array) -> Array:
         """Exactly on a small sample, then with more examples and at last all, each time from what was found before."""
-        in_one_step = self.options.warm or isinstance(self.objective, Exact)
+        in_one_step = self.options.warm or self.objective.is_exact
         objective: Objective = self.objective if in_one_step else Exact(self.sample)
-        size = objective.data.operator.n_rows
+        size = objective.data.operator.n_samples
         hessian = np.diag(self.stiffness(coordinates, size))
         starts = [start] if self.options.warm else self.starts(coordinates, start)
         found = min(
@@ -262,7 +261,7 @@ class _Search:
 
     def newton(self, objective: Objective, coordinates: Coordinates, start: Array, hessian: Array) -> Minimum:
         # What a warm search could still gain by exact steps is less than the next examples will change.
-        is_exact = isinstance(objective, Exact) and not self.options.warm
+        is_exact = objective.is_exact and not self.options.warm
         gain = SAMPLE_GAIN if objective is not self.objective else EXACT_GAIN if is_exact else GAIN
         return minimize(
             lambda x: self.evaluate(objective, coordinates, x),
@@ -326,7 +325,7 @@ class _Search:
             return np.inf, np.zeros_like(x)
         penalty, its_slope = self.priors.penalty(coordinates, theta)
         value = result.value - penalty
-        self.record(space, theta, result, value, objective.data.operator.n_rows)
+        self.record(space, theta, result, value, objective.data.operator.n_samples)
         if not result.demand:
             return -value, np.empty(0)
         return -value, coordinates.slope(theta, its_slope - space.gradient(theta, result.derivatives))

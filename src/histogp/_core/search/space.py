@@ -9,7 +9,7 @@ import numpy as np
 
 from histogp._core.data import Array, Rows
 from histogp._core.kernel_values import WIDEST, Hyperparameter, KernelValue
-from histogp._core.operators.contract import KernelOperator
+from histogp._core.operators.contract import KernelOperator, tuning_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,12 +146,12 @@ class Coordinates:
     def log_variance(self, theta: Array) -> tuple[float, Array]:
         """The logarithm of the mean prior variance and its derivative for theta."""
         operator = self._at(theta)
-        of_trace = self.space.gradient(theta, {**operator.trace_gradient(), "noise": np.zeros(())})
+        of_trace = self.space.gradient(theta, {**tuning_of(operator).trace_gradient(), "noise": np.zeros(())})
         variance = _variance(operator)
-        return float(np.log(variance)), of_trace / (operator.n_rows * variance)
+        return float(np.log(variance)), of_trace / (operator.n_samples * variance)
 
     def _at(self, theta: Array) -> KernelOperator:
-        return self._operator.with_kernel(self.space.kernel_at(theta))
+        return tuning_of(self._operator).with_kernel(self.space.kernel_at(theta))
 
 
 def _variance(operator: KernelOperator) -> float:

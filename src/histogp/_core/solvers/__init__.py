@@ -1,1 +1,46 @@
-"""Linear systems with ``K + diag(noise)``."""
+"""Linear systems with ``K + diag(noise)``; here is the one place that chooses how to solve them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from histogp._core.data import Array, Rows
+from histogp._core.operators.contract import Features, KernelOperator
+from histogp._core.solvers.factors import MOST_COMPONENTS, DenseSystem, FeatureSystem
+from histogp._core.solvers.iterative import IterativeSystem
+from histogp._core.solvers.problem import Noise, SolverOptions, is_small
+from histogp._core.solvers.system import System
+
+
+def build_system(
+    operator: KernelOperator, noise: Noise, n_outputs: int, options: SolverOptions, rng: np.random.Generator
+) -> System:
+    """A system that is prepared for ``n_outputs`` right-hand sides."""
+    _refuse_overflow(operator.diagonal())
+    return system_kind(operator, noise, options).build(operator, noise, n_outputs, options, rng)
+
+
+def system_kind(
+    operator: KernelOperator, noise: Noise, options: SolverOptions
+) -> type[DenseSystem | FeatureSystem | IterativeSystem]:
+    """The kind of system: factors of features or of few samples, unless the options say otherwise."""
+    features = operator.offer(Features)
+    few_features = features is not None and features.n_components <= min(operator.n_samples, MOST_COMPONENTS)
+    is_direct = few_features or is_small(operator.n_samples, noise.n_matrices)
+    if options.solver == "cg" or (options.solver == "auto" and not is_direct):
+        return IterativeSystem
+    return FeatureSystem if few_features else DenseSystem
+
+
+def update_system(system: System, operator: KernelOperator, rows: Rows, noise: Noise) -> System | None:
+    """The system for the operator with further ``rows`` after the present ones, perhaps none; None: build anew."""
+    with np.errstate(over="ignore"):
+        _refuse_overflow(operator.diagonal(rows))
+    if system_kind(operator, noise, system.options) is not type(system):
+        return None
+    return system.updated(operator, rows, noise)
+
+
+def _refuse_overflow(diagonal: Array) -> None:
+    if not np.all(np.isfinite(diagonal)):
+        raise ValueError("The kernel overflows on these features; scale them to moderate values.")

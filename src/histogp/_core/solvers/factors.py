@@ -1,26 +1,156 @@
-"""Direct solutions: dense factors for few rows, factors in the space of features."""
+"""Direct solutions: dense factors for few samples, factors in the space of features."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, lapack, solve_triangular
 
 from histogp._core.data import Array, Rows, dense
 from histogp._core.least_squares.statistics import StreamingStatistics, Sums
-from histogp._core.operators.contract import KernelOperator
+from histogp._core.operators.contract import Features, KernelOperator, require, updates_of
+from histogp._core.solvers.problem import SMALL_N, Callback, Noise, Solution, SolverOptions, relative
+from histogp._core.solvers.system import ROWS_AT_ONCE, System
 from histogp._core.threads import suited_blas
 
-# Up to here a dense factor is faster than iterating.
-SMALL_N = 2_000
 # Panels that are joined when there are more: each costs two calls of BLAS in every solution.
 MOST_PANELS = 32
 
 
-def is_small(n_rows: int, n_matrices: int) -> bool:
-    """Whether the dense factors of ``n_matrices`` matrices cost no more than one at the small-N limit."""
-    return n_matrices * n_rows**3 <= SMALL_N**3
+# Kernel values that are solved for together with dense factors.
+DENSE_NUMBERS = 2**18
+# Features up to which a factor is quicker than conjugate gradients, and its memory (half a gigabyte) is tolerable.
+MOST_COMPONENTS = 8192
+
+
+class DirectSystem(System):
+    """Solutions from factors, one for all outputs or one for each.
+
+    factors : each with ``solve(sides)``, exact up to rounding
+    """
+
+    factors: tuple[Factor, ...] | tuple[FeatureFactor, ...]
+
+    def solve(
+        self,
+        sides: Array,
+        tol: float,
+        *,
+        outputs: Array | None = None,
+        start: Array | None = None,
+        callback: Callback | None = None,
+        verify: bool = False,
+    ) -> Solution:
+        n_sides = sides.shape[1]
+        if len(self.factors) == 1:
+            outputs = np.zeros(n_sides, int)
+        elif outputs is None:
+            outputs = np.arange(n_sides)
+        values = np.empty_like(sides)
+        with suited_blas(2.0 * sides.size * len(sides)):
+            for output in np.unique(outputs):
+                own = outputs == output
+                values[:, own] = self.factors[output].solve(sides[:, own])
+        remainder = np.zeros_like(values)
+        if verify:
+            remainder = sides - self.operator.matmat(values) - self.noise.diagonals()[:, outputs] * values
+        reached = relative(remainder, np.abs(sides).max(axis=0))
+        # The tolerance is not aimed at, but a solution that misses it, for tiny noise, does not count as converged.
+        return Solution(
+            values, remainder, reached, n_iterations=1, n_products=n_sides, converged=bool(np.all(reached <= tol))
+        )
+
+    def with_options(self, options: SolverOptions) -> Self:
+        return replace(self, options=options)  # type: ignore[type-var]
+
+    def _has_noise(self, noise: Noise) -> bool:
+        """Whether the noise of the present samples is still the same."""
+        n_samples = self.operator.n_samples
+        return np.array_equal(noise.subset(np.arange(n_samples)).diagonals(), self.noise.diagonals())
+
+
+@dataclass(frozen=True, eq=False)
+class DenseSystem(DirectSystem):
+    """Dense factors of the matrix itself, for few samples."""
+
+    operator: KernelOperator
+    noise: Noise
+    options: SolverOptions
+    factors: tuple[Factor, ...]
+
+    @classmethod
+    def build(
+        cls, operator: KernelOperator, noise: Noise, n_outputs: int, options: SolverOptions, rng: np.random.Generator
+    ) -> DenseSystem:
+        """Factorise; in time cubic in the number of samples."""
+        matrix = operator.matrix()
+        return cls(operator, noise, options, tuple(Factor.of(matrix, one) for one in noise.diagonals().T))
+
+    @property
+    def is_light(self) -> bool:
+        return len(self.factors) == 1 and self.operator.n_samples <= SMALL_N
+
+    def updated(self, operator: KernelOperator, rows: Rows, noise: Noise) -> DenseSystem | None:
+        if not self._has_noise(noise):
+            return None
+        n_old = self.operator.n_samples
+        factors = self.factors
+        if rows.n_rows:
+            columns = operator.columns(np.arange(n_old, operator.n_samples))
+            pairs = zip(factors, noise.diagonals()[n_old:].T, strict=True)
+            with suited_blas(float(columns.size) * n_old):
+                factors = tuple(one.extended(columns[:n_old], columns[n_old:], diagonal) for one, diagonal in pairs)
+        return replace(self, operator=operator, noise=noise, factors=factors)
+
+    def _rows_at_once(self) -> int:
+        return max(ROWS_AT_ONCE, DENSE_NUMBERS // self.operator.n_samples)
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureSystem(DirectSystem):
+    """Factors in the space of the features, for no more of them than samples: exact, also the variance."""
+
+    operator: KernelOperator
+    noise: Noise
+    options: SolverOptions
+    factors: tuple[FeatureFactor, ...]
+
+    @classmethod
+    def build(
+        cls, operator: KernelOperator, noise: Noise, n_outputs: int, options: SolverOptions, rng: np.random.Generator
+    ) -> FeatureSystem:
+        """Factorise; in time cubic in the number of features, and linear in that of samples."""
+        return cls(operator, noise, options, tuple(FeatureFactor.of(operator, one) for one in noise.diagonals().T))
+
+    @property
+    def is_light(self) -> bool:
+        return len(self.factors) == 1
+
+    def latent_variance(self, rows: Rows, tol: float) -> tuple[Array, float]:
+        return np.stack([factor.variance(rows) for factor in self.factors], axis=1), 0.0
+
+    def covariance(self, rows: Rows, tol: float) -> tuple[Array, float]:
+        return self.factors[0].covariance(rows), 0.0
+
+    def inverse_diagonal(self, index: Array) -> Array:
+        return np.stack([factor.inverse_diagonal(index) for factor in self.factors], axis=1)
+
+    def mean_weights(self, targets: Array) -> Array:
+        if len(self.factors) == 1:
+            return self.factors[0].weights(targets)
+        pairs = zip(self.factors, targets.T, strict=True)
+        return np.hstack([factor.weights(side[:, None]) for factor, side in pairs])
+
+    def updated(self, operator: KernelOperator, rows: Rows, noise: Noise) -> FeatureSystem | None:
+        if not self._has_noise(noise):
+            return None
+        factors = self.factors
+        if rows.n_rows:
+            pairs = zip(factors, noise.diagonals()[self.operator.n_samples :].T, strict=True)
+            factors = tuple(one.extended(operator, rows, diagonal) for one, diagonal in pairs)
+        return replace(self, operator=operator, noise=noise, factors=factors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,29 +222,13 @@ def _joined(panels: tuple[tuple[Array, Array], ...]) -> tuple[Array, Array]:
     return np.empty((n_rows, 0)), out
 
 
-# Above, a factor takes longer than conjugate gradients do, and too much memory.
-MOST_RANK = 8192
-# So many times more features than rows are still better than estimates by random probes.
-SEARCHED = 4
-
-
-def is_primal(operator: KernelOperator) -> bool:
-    """Whether there are features, and no more of them than rows."""
-    return operator.rank is not None and operator.rank <= min(operator.n_rows, MOST_RANK)
-
-
-def searches_primal(operator: KernelOperator) -> bool:
-    """Whether to look for hyperparameters in the space of the features: exactly, where rows would need estimates."""
-    return operator.rank is not None and operator.rank <= min(SEARCHED * operator.n_rows, MOST_RANK)
-
-
 @dataclass(frozen=True, eq=False)
-class PrimalFactor:
+class FeatureFactor:
     """``C = I + Phi^T D^-1 Phi`` and its factor; D is the noise.
 
     ``(Phi Phi^T + D)^-1 = D^-1 - D^-1 Phi C^-1 Phi^T D^-1``, and ``C^-1`` is the posterior covariance of the weights.
 
-    diagonal : (N,), of D; gram : (rank, rank), ``C - I``; factor : lower triangular, of C
+    diagonal : (N,), of D; gram : (p, p), ``C - I``; factor : lower triangular, of C, for p features
     """
 
     operator: KernelOperator
@@ -123,55 +237,61 @@ class PrimalFactor:
     factor: Array
 
     @classmethod
-    def of(cls, operator: KernelOperator, diagonal: Array) -> PrimalFactor:
-        gram = weighted_gram(operator, operator.training_rows(), diagonal).gram
+    def of(cls, operator: KernelOperator, diagonal: Array) -> FeatureFactor:
+        """For the training samples of the operator, with noise (N,)."""
+        gram = weighted_gram(operator, None, diagonal).gram
         return cls(operator, diagonal, gram, factor_of(gram))
 
     def solve(self, sides: Array) -> Array:
-        """For all columns of (N, M)."""
-        weights = self.weights(sides)
-        return (sides - self.operator.combine(weights)) / self.diagonal[:, None]
+        """``A^-1 b`` for each column of b (N, M)."""
+        return (sides - features_of(self.operator).combine(self.weights(sides))) / self.diagonal[:, None]
 
     def weights(self, sides: Array) -> Array:
-        """``C^-1 Phi^T D^-1 b``, the weights of the features in a mean, (rank, M)."""
-        found = cho_solve((self.factor, True), self.operator.project(sides / self.diagonal[:, None]))
+        """``C^-1 Phi^T D^-1 b``, the weights of the features in a mean, (p, M)."""
+        found = cho_solve((self.factor, True), features_of(self.operator).project(sides / self.diagonal[:, None]))
         # LAPACK's are in the order of columns, those of a file in that of rows, and BLAS rounds them differently.
         return np.ascontiguousarray(found)
 
-    def extended(self, operator: KernelOperator, rows: Rows, diagonal: Array) -> PrimalFactor:
+    def extended(self, operator: KernelOperator, rows: Rows, diagonal: Array) -> FeatureFactor:
         """For the operator with further rows, of this noise."""
         gram = self.gram + weighted_gram(operator, rows, diagonal).gram
-        return PrimalFactor(operator, np.concatenate([self.diagonal, diagonal]), gram, factor_of(gram))
+        return FeatureFactor(operator, np.concatenate([self.diagonal, diagonal]), gram, factor_of(gram))
 
-    def variances(self, rows: Rows) -> Array:
+    def variance(self, rows: Rows, n_threads: int = 1) -> Array:
         """``phi(x)^T C^-1 phi(x)``, the latent variance of test rows, (n,)."""
         out = np.empty(rows.n_rows)
         with suited_blas(float(rows.n_rows) * len(self.factor) ** 2):
-            for some, Z in self.operator.features(rows):
+            for some, Z in features_of(self.operator).blocks(rows):
                 half = solve_triangular(self.factor, dense(Z).T, lower=True, check_finite=False)
                 out[some] = np.einsum("ij,ij->j", half, half)
         return out
 
     def covariance(self, rows: Rows) -> Array:
         """``phi(x)^T C^-1 phi(x')`` of all pairs of test rows, (n, n)."""
-        Z = np.concatenate([dense(block) for _, block in self.operator.features(rows)])
+        Z = np.concatenate([dense(block) for _, block in features_of(self.operator).blocks(rows)])
         half = solve_triangular(self.factor, Z.T, lower=True, check_finite=False)
         return half.T @ half
 
     def inverse_diagonal(self, index: Array) -> Array:
-        """``[A^-1]_ii`` of training rows, (n,)."""
+        """``[A^-1]_ii`` of training samples, (n,)."""
         noise = self.diagonal[index]
-        return (1 - self.variances(self.operator.training_rows().take(index)) / noise) / noise
+        rows = updates_of(self.operator).training_rows().take(index)
+        return (1 - self.variance(rows) / noise) / noise
+
+
+def features_of(operator: KernelOperator) -> Features:
+    """The features of an operator that is known to have some."""
+    return require(operator, Features, "a factor in the space of features")
 
 
 def weighted_gram(
-    operator: KernelOperator, rows: Rows, diagonal: Array, targets: Array | None = None
+    operator: KernelOperator, rows: Rows | None, diagonal: Array, targets: Array | None = None
 ) -> StreamingStatistics:
-    """Statistics of the features of rows and their targets, weighted by one over the noise."""
-    assert operator.rank is not None
-    sums = Sums(operator.rank, 0 if targets is None else targets.shape[1])
-    with suited_blas(float(rows.n_rows) * operator.rank**2):
-        for some, Z in operator.features(rows):
+    """Statistics of the features of rows, None for the training samples, and their targets, over the noise."""
+    features = features_of(operator)
+    sums = Sums(features.n_components, 0 if targets is None else targets.shape[1])
+    with suited_blas(float(len(diagonal)) * features.n_components**2):
+        for some, Z in features.blocks(rows):
             sums.add(Z, None if targets is None else targets[some], 1 / diagonal[some])
     return sums.total()
 

@@ -2,26 +2,98 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
 import numpy as np
 
-from histogp._core.data import Array
+from histogp._core.data import Array, Rows
 from histogp._core.operators.contract import KernelOperator, Precision
-from histogp._core.solvers.preconditioner import Preconditioner
-from histogp._core.solvers.problem import SINGLE_PRECISION_TOL, Callback, Noise, Solution, relative
+from histogp._core.solvers.preconditioner import Preconditioner, make_preconditioner
+from histogp._core.solvers.problem import SINGLE_PRECISION_TOL, Callback, Noise, Solution, SolverOptions, relative
+from histogp._core.solvers.system import System
 from histogp._core.threads import single_threaded_blas
+
+# A preconditioner serves until there are so many times more samples than when it was made.
+MOST_GROWTH = 1.5
+# And as long as heights are not many times larger.
+MOST_SCALE = 16
+
+
+@dataclass(frozen=True, eq=False)
+class IterativeSystem(System):
+    """Conjugate gradients, mostly with a preconditioner.
+
+    made_for : the number of samples for which the rank of the preconditioner was chosen
+    """
+
+    operator: KernelOperator
+    noise: Noise
+    options: SolverOptions
+    preconditioner: Preconditioner | None
+    made_for: int
+    serves: float
+
+    is_direct: ClassVar[bool] = False
+    is_light: ClassVar[bool] = False
+    _unit_tol: ClassVar[float] = 1e-4
+
+    @classmethod
+    def build(
+        cls, operator: KernelOperator, noise: Noise, n_outputs: int, options: SolverOptions, rng: np.random.Generator
+    ) -> IterativeSystem:
+        """With a preconditioner that pays for ``n_outputs`` right-hand sides."""
+        preconditioner = make_preconditioner(operator, noise, n_outputs, options, rng)
+        return cls(operator, noise, options, preconditioner, operator.n_samples, n_outputs)
+
+    def solve(
+        self,
+        sides: Array,
+        tol: float,
+        *,
+        outputs: Array | None = None,
+        start: Array | None = None,
+        callback: Callback | None = None,
+        verify: bool = False,
+    ) -> Solution:
+        return solve_cg(
+            self.operator,
+            self.noise,
+            sides,
+            tol=tol,
+            max_iter=self.options.max_iter,
+            preconditioner=self.preconditioner,
+            outputs=outputs,
+            start=start,
+            callback=callback,
+        )
+
+    def updated(self, operator: KernelOperator, rows: Rows, noise: Noise) -> IterativeSystem | None:
+        n_old = self.operator.n_samples
+        if operator.n_samples > MOST_GROWTH * self.made_for or operator.scale > MOST_SCALE * self.operator.scale:
+            return None
+        preconditioner = self.preconditioner
+        if preconditioner is not None:
+            same_noise = np.array_equal(noise.subset(np.arange(n_old)).diagonals(), self.noise.diagonals())
+            preconditioner = preconditioner.updated(operator, rows, noise, same_noise)
+        return replace(self, operator=operator, noise=noise, preconditioner=preconditioner)
+
+    def with_options(self, options: SolverOptions) -> IterativeSystem:
+        preconditioner = self.preconditioner and self.preconditioner.with_threads(options.n_threads)
+        return replace(self, options=options, preconditioner=preconditioner)
 
 
 def solve_cg(
     operator: KernelOperator,
     noise: Noise,
-    right_hand_sides: Array,
+    sides: Array,
     *,
     tol: float,
     max_iter: int,
     preconditioner: Preconditioner | None = None,
     start: Array | None = None,
     callback: Callback | None = None,
-    problems: Array | None = None,
+    outputs: Array | None = None,
 ) -> Solution:
     """Solve ``(K + diag(noise)) x = b`` for each column until ``max|r| <= tol max|b|``.
 
@@ -32,14 +104,14 @@ def solve_cg(
 
     Parameters
     ----------
-    right_hand_sides : (N, M)
+    sides : (N, M)
     start : (N, M) or None
         A guess of the solution.
-    problems : (M,) or None
-        The number of the problem, where each has its noise, that a column belongs to; None: its own.
+    outputs : (M,) or None
+        The number of the output, where each has its noise, that a column belongs to; None: its own.
     """
     with single_threaded_blas():
-        iteration = _Iteration(operator, noise, right_hand_sides, tol, preconditioner, callback, problems)
+        iteration = _Iteration(operator, noise, sides, tol, preconditioner, callback, outputs)
         return iteration.run(max_iter, start)
 
 
@@ -48,25 +120,25 @@ class _Iteration:
         self,
         operator: KernelOperator,
         noise: Noise,
-        right_hand_sides: Array,
+        sides: Array,
         tol: float,
         preconditioner: Preconditioner | None,
         callback: Callback | None,
-        problems: Array | None,
+        outputs: Array | None,
     ):
         self.operator = operator
         self.diagonals = noise.diagonals()
-        self.problems = np.arange(right_hand_sides.shape[1]) if problems is None else problems
+        self.outputs = np.arange(sides.shape[1]) if outputs is None else outputs
         self.steps: list[Array] = []
         self.ratios: list[Array] = []
         self.preconditioner = preconditioner
         self.callback = callback
         self.tol = tol
-        largest = np.abs(right_hand_sides).max(axis=0)
+        largest = np.abs(sides).max(axis=0)
         self.scale = np.where(largest > 0, largest, 1.0)
-        self.b = right_hand_sides / self.scale
+        self.b = sides / self.scale
         # A single vector gains little from single precision, less than the iterations that it costs.
-        single = tol >= SINGLE_PRECISION_TOL and right_hand_sides.shape[1] > 1
+        single = tol >= SINGLE_PRECISION_TOL and sides.shape[1] > 1
         self.precision: Precision = "single" if single else "double"
         self.n_iterations = 0
         self.n_products = 0
@@ -172,7 +244,7 @@ class _Iteration:
     def precondition(self, r: Array, active: Array) -> Array:
         if self.preconditioner is None:
             return r if is_uniform(self.diagonals) else r / self.diagonal_of(active)
-        return self.preconditioner.apply(r, self.problems[active])
+        return self.preconditioner.apply(r, self.outputs[active])
 
     def multiply(self, p: Array, active: Array) -> Array:
         self.n_products += p.shape[1]
@@ -181,7 +253,7 @@ class _Iteration:
         return q
 
     def diagonal_of(self, active: Array | slice) -> Array:
-        return self.diagonals if self.diagonals.shape[1] == 1 else self.diagonals[:, self.problems[active]]
+        return self.diagonals if self.diagonals.shape[1] == 1 else self.diagonals[:, self.outputs[active]]
 
     def true_residuals(self, active: Array | slice) -> Array:
         x = self.x[:, active]

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from histogp._core.data import Array, Rows
-from histogp._core.operators.contract import KernelOperator
+from histogp._core.operators.contract import KernelOperator, updates_of
 from histogp._core.solvers.problem import SINGLE_PRECISION_TOL, Noise, SolverOptions
 from histogp._core.threads import over_rows, single_threaded_blas
 
@@ -35,7 +35,7 @@ class PivotedCholesky:
         self, operator: KernelOperator, noise: Noise, rng: np.random.Generator, max_rank: int, n_threads: int = 1
     ):
         self.scale = operator.scale
-        self.max_rank = min(max_rank, operator.n_rows)
+        self.max_rank = min(max_rank, operator.n_samples)
         self.blocks: list[Array] = []
         self.squared_norms = np.empty(0)
         self._pivot_rows: list[Rows] | None = None
@@ -94,11 +94,11 @@ class PivotedCholesky:
     def extended(self, operator: KernelOperator, rows: Rows) -> PivotedCholesky:
         """The factor of the operator with further rows after the present ones: theirs follow from the pivots."""
         if self._pivot_rows is None:
-            everything = self._operator.training_rows()
+            everything = updates_of(self._operator).training_rows()
             self._pivot_rows = [everything.take(pivots) for pivots, _ in self._recipes]
         more: list[Array] = []
         for (pivots, unmix), pivot_rows in zip(self._recipes, self._pivot_rows, strict=True):
-            some = operator.cross_matrix(rows, pivot_rows) / self.scale
+            some = operator.cross(rows, pivot_rows) / self.scale
             for block, done in zip(self.blocks, more, strict=False):
                 some -= done @ block[pivots].T
             more.append((some @ unmix).astype(self.blocks[len(more)].dtype))
@@ -106,7 +106,7 @@ class PivotedCholesky:
         other.blocks = [np.concatenate(both) for both in zip(self.blocks, more, strict=True)]
         other._operator = operator
         explained = sum(np.einsum("ij,ij->i", block, block) for block in more)
-        rest = np.maximum(operator.cross_diagonal(rows) / self.scale - explained, 0)
+        rest = np.maximum(operator.diagonal(rows) / self.scale - explained, 0)
         other._remaining = np.append(self._remaining, rest)
         return other
 
@@ -161,8 +161,8 @@ class Preconditioner:
             out += block @ of_factor[begin:end]
         return np.sqrt(self._scale) * out
 
-    def using(self, n_threads: int) -> Preconditioner:
-        """The same with another number of threads."""
+    def with_threads(self, n_threads: int) -> Preconditioner:
+        """With another number of threads."""
         other = copy.copy(self)
         other._n_threads = n_threads
         return other
@@ -174,7 +174,7 @@ class Preconditioner:
         with single_threaded_blas():
             if not same_noise or noise.is_per_problem:
                 return Preconditioner(factor, noise, self._n_threads)
-            new = np.arange(n_old, operator.n_rows)
+            new = np.arange(n_old, operator.n_samples)
             more = gram(factor.blocks, new, noise.sample / factor.scale, self._n_threads)
             return Preconditioner(factor, noise, self._n_threads, [self._inner[0] + more])
 
@@ -253,12 +253,12 @@ class CostModel:
     """Expected work of a solve with a preconditioner of rank r.
 
     ``noise`` and eigenvalues are in the same unit, that of the factor. ``n_blocks`` is the number of
-    sweeps that a product with all ``n_sides`` vectors takes.
+    sweeps that a product with all ``n_outputs`` vectors takes.
     """
 
     n_rows: int
-    product_cost: int
-    n_sides: int
+    cost: int
+    n_outputs: int
     n_blocks: int
     tol: float
     noise: float
@@ -270,27 +270,27 @@ class CostModel:
         return max(1.0, 0.65 * np.sqrt(condition) * np.log(2 / self.tol))
 
     def iteration(self, rank: int) -> float:
-        sweep = 2.6 if self.n_sides == 1 else 10.0 if self.tol >= SINGLE_PRECISION_TOL else 20.0
-        product = sweep * self.n_blocks * self.product_cost
-        vectors = 10.0 * self.n_rows * self.n_sides
-        apply = 6e5 + self.n_rows * rank * (1.0 + 0.12 * self.n_sides) if rank else 0.0
+        sweep = 2.6 if self.n_outputs == 1 else 10.0 if self.tol >= SINGLE_PRECISION_TOL else 20.0
+        product = sweep * self.n_blocks * self.cost
+        vectors = 10.0 * self.n_rows * self.n_outputs
+        apply = 6e5 + self.n_rows * rank * (1.0 + 0.12 * self.n_outputs) if rank else 0.0
         return product + vectors + apply
 
     def build(self, rank: int) -> float:
-        return 0.2 * self.product_cost * rank + 0.07 * self.n_rows * rank**2
+        return 0.2 * self.cost * rank + 0.07 * self.n_rows * rank**2
 
 
 def make_preconditioner(
-    operator: KernelOperator, noise: Noise, n_sides: int, options: SolverOptions, rng: np.random.Generator
+    operator: KernelOperator, noise: Noise, n_outputs: int, options: SolverOptions, rng: np.random.Generator
 ) -> Preconditioner | None:
     """The preconditioner of the rank asked for, or of the one that pays; None for rank 0."""
     if options.preconditioner_rank == 0:
         return None
     with single_threaded_blas():
         if options.preconditioner_rank == "auto":
-            limit = max_rank(operator.n_rows, n_sides if noise.is_per_problem else 1)
+            limit = max_rank(operator.n_samples, n_outputs if noise.is_per_problem else 1)
             factor = PivotedCholesky(operator, noise, rng, limit, options.n_threads)
-            rank = grow_to_best_rank(factor, _cost_model(operator, noise, n_sides, options))
+            rank = grow_to_best_rank(factor, _cost_model(operator, noise, n_outputs, options))
         else:
             factor = PivotedCholesky(operator, noise, rng, options.preconditioner_rank, options.n_threads)
             factor.grow(options.preconditioner_rank)
@@ -298,13 +298,13 @@ def make_preconditioner(
         return Preconditioner(factor, noise, options.n_threads) if rank else None
 
 
-def _cost_model(operator: KernelOperator, noise: Noise, n_sides: int, options: SolverOptions) -> CostModel:
+def _cost_model(operator: KernelOperator, noise: Noise, n_outputs: int, options: SolverOptions) -> CostModel:
     typical_noise = np.exp(np.mean(np.log(noise.diagonals())))
     return CostModel(
-        n_rows=operator.n_rows,
-        product_cost=operator.product_cost,
-        n_sides=n_sides,
-        n_blocks=-(-n_sides // operator.block_width),
+        n_rows=operator.n_samples,
+        cost=operator.cost,
+        n_outputs=n_outputs,
+        n_blocks=-(-n_outputs // operator.block_width),
         tol=options.tol,
         noise=float(typical_noise) / operator.scale,
         max_iter=options.max_iter,
@@ -350,7 +350,7 @@ def grow_to_best_rank(factor: PivotedCholesky, model: CostModel) -> int:
 
     # Eigenvalues of sparse data may fall off a cliff at about their number of columns. With many right-hand sides to
     # come it costs little to look.
-    while model.n_sides >= MANY_SIDES and factor.rank < min(MOST_LOOKED_AT, factor.max_rank):
+    while model.n_outputs >= MANY_SIDES and factor.rank < min(MOST_LOOKED_AT, factor.max_rank):
         doubled = min(2 * factor.rank, MOST_LOOKED_AT)
         to_come = model.iterations(_next_eigenvalue(factor)) * model.iteration(factor.rank)
         if to_come < LOOK * (model.build(doubled) - model.build(factor.rank)) or not factor.grow(doubled):

@@ -10,6 +10,9 @@ import numpy as np
 
 from histogp._core.data import Array
 
+# Samples up to which a dense factor is faster than iterating.
+SMALL_N = 2_000
+
 
 @dataclass(frozen=True, eq=False)
 class Noise:
@@ -99,3 +102,8 @@ def relative(residuals: Array, scale: Array) -> Array:
 # Single-precision products are good to about 1e-6; for tighter targets the restart that repairs them
 # would cost more than they save.
 SINGLE_PRECISION_TOL = 1e-5
+
+
+def is_small(n_samples: int, n_matrices: int) -> bool:
+    """Whether the dense factors of ``n_matrices`` matrices cost no more than one at the small-N limit."""
+    return n_matrices * n_samples**3 <= SMALL_N**3

@@ -27,7 +27,7 @@ def leading_subspace(operator: KernelOperator, dimension: int, rng: np.random.Ge
 
     It always contains the vector of ones, so that it is never empty.
     """
-    n = operator.n_rows
+    n = operator.n_samples
     basis, image = np.empty((n, 0)), np.empty((n, 0))
     block = operator.matmat(rng.standard_normal((n, operator.block_width - 1)))
     block = np.hstack([np.full((n, 1), max(np.linalg.norm(block), 1.0)), block])

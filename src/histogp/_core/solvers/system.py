@@ -1,183 +1,161 @@
-"""``K + diag(noise)``, prepared for right-hand sides."""
+"""``K + diag(noise)``, prepared for right-hand sides: what all kinds of systems do.
+
+There are three kinds, `factors.DenseSystem`, `factors.FeatureSystem` and `iterative.IterativeSystem`; `build_system` of
+this package chooses.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from histogp._core.data import Array, Rows
-from histogp._core.operators.contract import KernelOperator
-from histogp._core.solvers.factors import Factor, PrimalFactor, is_primal, is_small
-from histogp._core.solvers.iterative import solve_cg
-from histogp._core.solvers.preconditioner import Preconditioner, make_preconditioner
-from histogp._core.solvers.problem import Callback, Noise, Solution, SolverOptions, relative
-from histogp._core.threads import suited_blas
+from histogp._core.operators.contract import KernelOperator, cross_blocks
+from histogp._core.solvers.problem import Callback, Noise, Solution, SolverOptions
 
-# A preconditioner serves until there are so many times more rows than when it was made.
-GROWTH = 1.5
-# And as long as heights are not many times larger.
-MOST_SCALE = 16
-
-
-def is_direct(operator: KernelOperator, noise: Noise, options: SolverOptions) -> bool:
-    """Whether factors solve the systems."""
-    small = is_small(operator.n_rows, noise.n_matrices) or is_primal(operator)
-    return options.solver == "cholesky" or (options.solver == "auto" and small)
+# The remainder may hide this part of a variance by its bound, which is far above the error for most data. Otherwise the
+# solver is asked for more, a few times.
+UNCLEAR_SHARE = 0.05
+MORE_TRIES = 3
+SMALLEST_TOL = 1e-13
+ROUNDING = 1e-12
+# Test rows that are solved for together: a few blocks of the product, and no more memory than a fit takes.
+ROWS_AT_ONCE = 64
 
 
-@dataclass(frozen=True, eq=False)
-class System:
-    """Factors for few rows or features, otherwise a preconditioner. The noise may be one diagonal, or one a problem.
+class System(ABC):
+    """A prepared system. The noise may be one diagonal, or one for each output. Immutable.
 
-    factors : one, or one a problem; none if conjugate gradients solve the systems. All dense, or all primal.
-    made_for : the number of rows for which the rank of the preconditioner was chosen
+    serves : for how many outputs it was prepared; it solves for more as well, but another one may be quicker
+    is_direct : whether solutions come from factors, exact up to rounding
+    is_light : whether keeping it costs little
     """
 
     operator: KernelOperator
     noise: Noise
     options: SolverOptions
-    factors: tuple[Factor, ...] | tuple[PrimalFactor, ...]
-    preconditioner: Preconditioner | None
-    made_for: int
-
-    @classmethod
-    def build(
-        cls, operator: KernelOperator, noise: Noise, n_sides: int, options: SolverOptions, rng: np.random.Generator
-    ) -> System:
-        """With a preconditioner that pays for ``n_sides`` right-hand sides."""
-        _refuse_overflow(operator.diagonal())
-        factors: tuple[Factor, ...] | tuple[PrimalFactor, ...] = ()
-        preconditioner = None
-        if is_direct(operator, noise, options) and is_primal(operator):
-            factors = tuple(PrimalFactor.of(operator, diagonal) for diagonal in noise.diagonals().T)
-        elif is_direct(operator, noise, options):
-            matrix = operator.matrix()
-            factors = tuple(Factor.of(matrix, diagonal) for diagonal in noise.diagonals().T)
-        else:
-            preconditioner = make_preconditioner(operator, noise, n_sides, options, rng)
-        return cls(operator, noise, options, factors, preconditioner, operator.n_rows)
+    is_direct: ClassVar[bool] = True
+    serves: float = np.inf
 
     @property
-    def primal(self) -> tuple[PrimalFactor, ...]:
-        """The factors, if they are those of features."""
-        return tuple(factor for factor in self.factors if isinstance(factor, PrimalFactor))
+    @abstractmethod
+    def is_light(self) -> bool:
+        """Whether keeping it costs little."""
 
-    @property
-    def n_problems(self) -> int:
-        return self.noise.n_matrices
-
-    def using(self, options: SolverOptions) -> System:
-        """The same with another limit of iterations and number of threads."""
-        preconditioner = self.preconditioner and self.preconditioner.using(options.n_threads)
-        return replace(self, options=options, preconditioner=preconditioner)
-
+    @abstractmethod
     def solve(
         self,
-        right_hand_sides: Array,
+        sides: Array,
         tol: float,
         *,
-        problems: Array | None = None,
+        outputs: Array | None = None,
         start: Array | None = None,
         callback: Callback | None = None,
         verify: bool = False,
     ) -> Solution:
-        """Solve for each column of (N, M).
+        """Solve for each column of the right-hand sides, (N, M).
 
-        ``problems`` (M,) says to which problem each column belongs, by default its own. ``start`` is a guess of the
-        solutions. With dense factors the remainders are rounding, and taken as zero unless ``verify`` asks for them.
+        ``outputs`` (M,) says to which output each column belongs where each has its noise, by default its own.
+        ``start`` is a guess of the solutions. With factors the remainders are rounding, and taken as zero unless
+        ``verify`` asks for them.
         """
-        if not self.factors:
-            return solve_cg(
-                self.operator,
-                self.noise,
-                right_hand_sides,
-                tol=tol,
-                max_iter=self.options.max_iter,
-                preconditioner=self.preconditioner,
-                problems=problems,
-                start=start,
-                callback=callback,
-            )
-        n_sides = right_hand_sides.shape[1]
-        if len(self.factors) == 1:
-            problems = np.zeros(n_sides, int)
-        elif problems is None:
-            problems = np.arange(n_sides)
-        values = np.empty_like(right_hand_sides)
-        with suited_blas(2.0 * right_hand_sides.size * len(right_hand_sides)):
-            for problem in np.unique(problems):
-                own = problems == problem
-                values[:, own] = self.factors[problem].solve(right_hand_sides[:, own])
-        remainder = np.zeros_like(values)
-        if verify:
-            diagonals = self.noise.diagonals()[:, problems]
-            remainder = right_hand_sides - self.operator.matmat(values) - diagonals * values
-        reached = relative(remainder, np.abs(right_hand_sides).max(axis=0))
-        # The tolerance is not aimed at, but a solution that misses it, for tiny noise, does not count as converged.
-        return Solution(
-            values, remainder, reached, n_iterations=1, n_products=n_sides, converged=bool(np.all(reached <= tol))
-        )
 
-    def feature_weights(self, right_hand_sides: Array) -> Array:
-        """``Phi^T A^-1 b`` by primal factors, (rank, M)."""
-        if len(self.primal) == 1:
-            return self.primal[0].weights(right_hand_sides)
-        pairs = zip(self.primal, right_hand_sides.T, strict=True)
-        return np.hstack([factor.weights(side[:, None]) for factor, side in pairs])
+    def latent_variance(self, rows: Rows, tol: float) -> tuple[Array, float]:
+        """``K(x, x) - k^T A^-1 k`` for each test row and matrix, (n, n_matrices), and its excess.
 
-    def updated(self, operator: KernelOperator, rows: Rows, noise: Noise) -> System | None:
+        ``A^-1 k`` is known up to a remainder r. With ``2 k^T a - a^T A a`` in place of ``k^T a`` the variance is never
+        too small, and too large by ``r^T A^-1 r <= |r|^2 / min(noise)``, the square of what r looks like. The excess is
+        by how much the worst may be too large, zero where that does not matter.
+        """
+        n_matrices = self.noise.n_matrices
+        out, worst = np.empty((rows.n_rows, n_matrices)), 0.0
+        prior = self.operator.diagonal(rows)[:, None]
+        for some, kernel in kernel_columns(self.operator, rows, max(1, self._rows_at_once() // n_matrices)):
+            sides = np.repeat(kernel, n_matrices, axis=1)
+            outputs = np.tile(np.arange(n_matrices), kernel.shape[1])
+            own_prior = np.repeat(prior[some, 0], n_matrices)
+            solution, excess = self._solve_clearly(sides, own_prior, tol, outputs)
+            out[some] = _explained(sides, solution).reshape(-1, n_matrices)
+            worst = max(worst, excess)
+        return np.clip(prior - out, 0.0, prior), worst
+
+    def covariance(self, rows: Rows, tol: float) -> tuple[Array, float]:
+        """``K(x, x') - k(x)^T A^-1 k(x')`` for all pairs of test rows, (n, n), and its excess as for variances."""
+        kernel, values, remainder = np.empty((3, self.operator.n_samples, rows.n_rows))
+        prior, worst = self.operator.diagonal(rows), 0.0
+        for some, columns in kernel_columns(self.operator, rows):
+            solution, excess = self._solve_clearly(columns, prior[some], tol, np.zeros(columns.shape[1], int))
+            kernel[:, some], values[:, some], remainder[:, some] = columns, solution.values, solution.remainder
+            worst = max(worst, excess)
+        # To second order in the remainders, and symmetric.
+        explained = kernel.T @ values + values.T @ remainder
+        out = self.operator.cross(rows, rows) - (explained + explained.T) / 2
+        np.fill_diagonal(out, np.clip(out.diagonal(), 0.0, None))
+        return out, worst
+
+    def inverse_diagonal(self, index: Array) -> Array:
+        """``[A^-1]_ii`` of the training samples ``index``, (n, n_matrices), for leave-one-out predictions."""
+        columns = np.arange(len(index))
+        sides = np.zeros((self.operator.n_samples, len(index)))
+        sides[index, columns] = 1.0
+        out = np.empty((len(index), self.noise.n_matrices))
+        for matrix in range(self.noise.n_matrices):
+            solution = self.solve(sides, self._unit_tol, outputs=np.full(len(index), matrix))
+            out[:, matrix] = solution.values[index, columns]
+        return out
+
+    def mean_weights(self, targets: Array) -> Array | None:
+        """``Phi^T A^-1 targets``, (n_components, M), where the system has them more exactly than from a solution."""
+        return None
+
+    @abstractmethod
+    def updated(self, operator: KernelOperator, rows: Rows, noise: Noise) -> Self | None:
         """For the operator with further ``rows`` after the present ones, perhaps none, and perhaps another noise.
 
         None if there is nothing to gain against a new one.
         """
-        with np.errstate(over="ignore"):
-            _refuse_overflow(operator.cross_diagonal(rows))
-        n_old, n = self.operator.n_rows, operator.n_rows
-        changed = replace(self, operator=operator, noise=noise)
-        same_noise = np.array_equal(noise.subset(np.arange(n_old)).diagonals(), self.noise.diagonals())
-        direct = is_direct(operator, noise, self.options)
-        if direct != bool(self.factors) or (direct and is_primal(operator) != bool(self.primal)):
-            return None
-        if self.factors:
-            if not same_noise:
-                return None
-            if rows.n_rows == 0:
-                return changed
-            diagonals = noise.diagonals()[n_old:].T
-            if self.primal:
-                pairs = zip(self.primal, diagonals, strict=True)
-                return replace(changed, factors=tuple(one.extended(operator, rows, noise) for one, noise in pairs))
-            columns = operator.columns(np.arange(n_old, n))
-            with suited_blas(float(columns.size) * n_old):
-                factors = [
-                    factor.extended(columns[:n_old], columns[n_old:], diagonal)
-                    for factor, diagonal in zip(self.factors, diagonals, strict=True)
-                    if isinstance(factor, Factor)
-                ]
-            return replace(changed, factors=tuple(factors))
-        if n > GROWTH * self.made_for or operator.scale > MOST_SCALE * self.operator.scale:
-            return None
-        if self.preconditioner is not None:
-            changed = replace(changed, preconditioner=self.preconditioner.updated(operator, rows, noise, same_noise))
-        return changed
+
+    @abstractmethod
+    def with_options(self, options: SolverOptions) -> Self:
+        """With another limit of iterations and number of threads."""
+
+    _unit_tol: ClassVar[float] = 0.0
+
+    def _rows_at_once(self) -> int:
+        """Test rows that `latent_variance` solves for together."""
+        return ROWS_AT_ONCE
+
+    def _solve_clearly(self, sides: Array, prior: Array, tol: float, outputs: Array) -> tuple[Solution, float]:
+        """A solution for kernel columns, and the excess; where remainders leave the variance unclear, it goes on."""
+        floor = self.noise.diagonals().min()
+        solution = self.solve(sides, tol, outputs=outputs)
+        for _ in range(MORE_TRIES):
+            # What is left of a prior variance is known to rounding only.
+            remainder = solution.remainder
+            variance = np.maximum(prior - _explained(sides, solution), ROUNDING * prior)
+            excess = np.einsum("ij,ij->j", remainder, remainder) / floor / np.where(prior > 0, variance, 1.0)
+            if not solution.converged or excess.max() <= UNCLEAR_SHARE:
+                break
+            tol *= np.sqrt(UNCLEAR_SHARE / excess.max()) / 3
+            solution = self.solve(sides, max(tol, SMALLEST_TOL), outputs=outputs, start=solution.values)
+        if solution.converged and excess.max() <= UNCLEAR_SHARE:
+            return solution, 0.0
+        return solution, float(np.einsum("ij,ij->j", solution.remainder, solution.remainder).max() / floor)
 
 
-def _refuse_overflow(diagonal: Array) -> None:
-    if not np.all(np.isfinite(diagonal)):
-        raise ValueError("The kernel overflows on these features; scale them to moderate values.")
+def kernel_columns(operator: KernelOperator, rows: Rows, n_columns: int = ROWS_AT_ONCE) -> Iterator[tuple[slice, Any]]:
+    """``k(x)`` of several test rows at a time, (N, <= n_columns)."""
+    for begin in range(0, rows.n_rows, n_columns):
+        end = min(begin + n_columns, rows.n_rows)
+        columns = np.empty((operator.n_samples, end - begin))
+        for some, block in cross_blocks(operator, rows.block(begin, end)):
+            columns[:, some] = block.T
+        yield slice(begin, end), columns
 
 
-def solve(
-    operator: KernelOperator,
-    noise: Noise,
-    right_hand_sides: Array,
-    options: SolverOptions,
-    rng: np.random.Generator,
-    *,
-    start: Array | None = None,
-    callback: Callback | None = None,
-) -> Solution:
-    """Solve ``(K + diag(noise)) x = b`` for each column of b (N, M) with the solver that ``options`` name."""
-    system = System.build(operator, noise, right_hand_sides.shape[1], options, rng)
-    return system.solve(right_hand_sides, options.tol, start=start, callback=callback, verify=True)
+def _explained(kernel: Array, solution: Solution) -> Array:
+    """``2 k^T a - a^T A a`` of each column, (M,)."""
+    return np.einsum("ij,ij->j", kernel + solution.remainder, solution.values)

@@ -1,1 +1,79 @@
-"""Variances of test rows, one way to compute them a file."""
+"""Variances of test rows, one way to compute them a file.
+
+Every `VarianceMethod` in a module of this package is found by itself: a further way is one file more. Numerics do not
+warn; a variance comes with a sentence if the solver fell short.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from histogp._core.data import Array, Rows
+from histogp._core.operators.contract import KernelOperator
+from histogp._core.solvers.problem import SolverOptions
+
+
+@dataclass(frozen=True)
+class VarianceOptions:
+    """n_eigenvectors : one or several; n_bins : of the coarse quantized table; tol : of the precise solver."""
+
+    n_eigenvectors: int | Sequence[int] = 8
+    n_samples: int = 256
+    n_bins: int = 100
+    tol: float = 1e-4
+    solver: SolverOptions = field(default_factory=SolverOptions)
+
+
+class Variance(NamedTuple):
+    """Latent variances, (n,) or several columns, and a sentence if they may be too large, or None."""
+
+    values: Array
+    shortfall: str | None = None
+
+
+class VarianceMethod:
+    """A way to compute the latent variance of test rows, that is without noise.
+
+    With one noise for each output the matrix has the largest noise of each sample: the variance for that bounds those
+    of all outputs. A subclass gives the attributes, `variance`, and what else differs; one object of it, at the top of
+    its module, is found by `METHODS`.
+
+    name : how users ask for it
+    kind : whether it gives the variance itself, exactly or as an estimate, or a bound from above
+    option : the name of the option that what it prepares depends on, or None
+    needs_training : whether it cannot do without the training samples; otherwise what it prepares goes into files
+    """
+
+    name: ClassVar[str]
+    kind: ClassVar[Literal["exact", "estimate", "bound"]]
+    option: ClassVar[str | None] = None
+    needs_training: ClassVar[bool] = True
+
+    def instead(self, operator: KernelOperator) -> str | None:
+        """The name of a method that takes its place for this operator, or None."""
+        return None
+
+    def prepare(self, posterior: Any, options: VarianceOptions) -> Any:
+        """What is made once from a posterior: an object with ``variance(rows, n_threads)``."""
+        raise NotImplementedError
+
+    def variance(self, posterior: Any, rows: Rows, options: VarianceOptions) -> Variance:
+        """The variance of test rows, from what was prepared."""
+        return Variance(posterior.prepared(self, options).variance(rows, options.solver.n_threads))
+
+
+def _found() -> dict[str, VarianceMethod]:
+    """The methods of all modules of this package, by name: exact ones, estimates, bounds."""
+    found: list[VarianceMethod] = []
+    for module in pkgutil.iter_modules(__path__):
+        values = vars(importlib.import_module(f"{__name__}.{module.name}")).values()
+        found += [value for value in values if isinstance(value, VarianceMethod) and value not in found]
+    kinds = ("exact", "estimate", "bound")
+    return {one.name: one for one in sorted(found, key=lambda one: (kinds.index(one.kind), one.name))}
+
+
+METHODS = _found()

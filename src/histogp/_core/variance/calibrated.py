@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from histogp._core.data import Array, Rows
 from histogp._core.layouts import Layout
-from histogp._core.operators.contract import KernelOperator
+from histogp._core.operators.contract import KernelOperator, Tables, updates_of
 from histogp._core.solvers.iterative import solve_cg
 from histogp._core.solvers.preconditioner import Preconditioner, make_preconditioner
 from histogp._core.solvers.problem import Noise, SolverOptions
 from histogp._core.solvers.subspace import Subspace, leading_subspace
 from histogp._core.threads import single_threaded_blas
-from histogp._core.variance.shortfall import Shortfall, note
+from histogp._core.variance import Variance, VarianceMethod, VarianceOptions
 
-# With fewer examples there is nothing to weigh, and exact variances are quick.
-FEWEST = 256
+# With fewer samples there is nothing to weigh, and exact variances are quick.
+FEWEST_SAMPLES = 256
 # Dimension of the subspace for what the dimensions of the data share.
 RANK = 64
-# Examples left out of the tables: one in so many, and at most.
+# Samples left out of the tables: one in so many, and at most.
 LEFT_OUT_PART = 8
 MOST_LEFT_OUT = 1024
 # Exact leave-one-out variances are computed for blocks of so many of them, a second block only if the first one shows
 # a larger error than this.
-BLOCK = 16
+LEFT_OUT_AT_ONCE = 16
 GOOD_ERROR = 0.03
 # Residual at which a leave-one-out variance is extrapolated from.
 TOL = 0.01
 MAX_ITER = 500
-# Rows that it takes to fit, and variances, in units of those of the prior, that are rounding.
-MIN_ROWS = 6
+# Samples that it takes to fit, and variances, in units of those of the prior, that are rounding.
+FEWEST_TO_FIT = 6
 SMALLEST = 1e-9
 # Nodes of the table in each dimension.
 NODES = 64
@@ -40,8 +41,27 @@ START = np.array([1.0, 0.0, 0.0])
 NEGLIGIBLE = 1e-6
 
 
+class Calibrated(VarianceMethod):
+    """Tables weighed to fit exact leave-one-out variances of a few training samples."""
+
+    name = "calibrated"
+    kind = "estimate"
+    needs_training = False
+
+    def instead(self, operator: KernelOperator) -> str | None:
+        few = operator.n_samples < FEWEST_SAMPLES
+        return "precise" if few or operator.offer(Tables) is None else None
+
+    def prepare(self, posterior: Any, options: VarianceOptions) -> CalibratedTables:
+        return calibrate(posterior.operator, posterior.largest_noise, options.solver.n_threads, posterior.seed)
+
+    def variance(self, posterior: Any, rows: Rows, options: VarianceOptions) -> Variance:
+        tables = posterior.prepared(self, options)
+        return Variance(tables.variance(rows, options.solver.n_threads), tables.shortfall)
+
+
 @dataclass(frozen=True, eq=False)
-class Calibrated:
+class CalibratedTables:
     """``w_1 s(x) + w_2 K(x, x) + w_3 (K(x, x) - q(x))``, between 0 and ``K(x, x) - q(x)``.
 
     s adds up the variances that the dimensions have if each is observed alone: close to the variance where the
@@ -54,6 +74,7 @@ class Calibrated:
     weights : (3,)
     error : the root mean square of the relative error, by leave-one-out of the fit
     left_out, left_out_variances : (n,), training rows that the tables have not seen, and their variances
+    shortfall : a sentence if the solver stopped early, or None
     """
 
     layout: Layout
@@ -62,6 +83,7 @@ class Calibrated:
     error: float
     left_out: Array
     left_out_variances: Array
+    shortfall: str | None = None
 
     def variance(self, rows: Rows, n_threads: int = 1) -> Array:
         features, beyond = self.features(rows, n_threads)
@@ -79,30 +101,32 @@ class Calibrated:
         return np.stack([found[:, 0], prior, prior - explained], axis=1), located.beyond
 
 
-def calibrate(operator: KernelOperator, noise: Array, n_threads: int, seed: int) -> Calibrated:
+def calibrate(operator: KernelOperator, noise: Array, n_threads: int, seed: int) -> CalibratedTables:
     """Make the tables and fit the weights; noise (N,)."""
     rng = np.random.default_rng(seed)
-    n = operator.n_rows
+    n = operator.n_samples
     index = np.sort(rng.choice(n, min(n // LEFT_OUT_PART, MOST_LEFT_OUT), replace=False))
     kept = np.setdiff1d(np.arange(n), index)
-    rest, left_out = operator.remove(index), operator.remove(kept).training_rows()
+    updates = updates_of(operator)
+    rest, left_out = updates.remove(index), updates.remove(kept).training_rows()
     with single_threaded_blas():
         subspace = leading_subspace(rest, RANK, rng)
         projector = _whiten(subspace, noise[kept])
     layout = rest.layout(NODES)
     table = np.hstack([rest.tabulate_smoothed(layout, noise[kept]), rest.tabulate(layout, projector)])
-    tables = Calibrated(layout, table.astype(np.float32), START, np.inf, index, np.empty(0))
+    tables = CalibratedTables(layout, table.astype(np.float32), START, np.inf, index, np.empty(0))
     features, beyond = tables.features(left_out, n_threads)
     options = SolverOptions("cg", TOL, MAX_ITER, "auto", n_threads)
-    preconditioner = make_preconditioner(operator, Noise(noise), BLOCK, options, rng)
-    chosen = rng.permutation(len(index))[: 2 * BLOCK]
+    preconditioner = make_preconditioner(operator, Noise(noise), LEFT_OUT_AT_ONCE, options, rng)
+    chosen = rng.permutation(len(index))[: 2 * LEFT_OUT_AT_ONCE]
     exact = np.empty(0)
     while len(exact) < len(chosen) and tables.error > GOOD_ERROR:
-        more = index[chosen[len(exact) : len(exact) + BLOCK]]
-        exact = np.append(exact, _leave_one_out(operator, noise, more, preconditioner))
+        more = index[chosen[len(exact) : len(exact) + LEFT_OUT_AT_ONCE]]
+        found, shortfall = _leave_one_out(operator, noise, more, preconditioner)
+        exact = np.append(exact, found)
         known = chosen[: len(exact)]
         weights, error = _fit(features[known], exact - beyond[known])
-        tables = replace(tables, weights=weights, error=error)
+        tables = replace(tables, weights=weights, error=error, shortfall=shortfall or tables.shortfall)
     return replace(tables, left_out_variances=tables.weigh(features) + beyond)
 
 
@@ -116,22 +140,22 @@ def _whiten(subspace: Subspace, noise: Array) -> Array:
 
 def _leave_one_out(
     operator: KernelOperator, noise: Array, index: Array, preconditioner: Preconditioner | None
-) -> Array:
-    """``1 / [A^-1]_ii - noise_i`` for the rows ``index``, (n,).
+) -> tuple[Array, str | None]:
+    """``1 / [A^-1]_ii - noise_i`` for the samples ``index``, (n,), and a sentence if the solver stopped early.
 
     Conjugate gradients add up ``[A^-1]_ii`` from positive terms that soon fall geometrically: the rest of the series
     is extrapolated from the last ones.
     """
     columns = np.arange(len(index))
-    sides = np.zeros((operator.n_rows, len(index)))
+    sides = np.zeros((operator.n_samples, len(index)))
     sides[index, columns] = 1.0
     solution = solve_cg(operator, Noise(noise), sides, tol=TOL, max_iter=MAX_ITER, preconditioner=preconditioner)
+    shortfall = None
     if not solution.converged:
-        message = (
+        shortfall = (
             f"The solver stopped after {MAX_ITER} iterations, so that the variance 'calibrated' may be too large: the "
-            "noise is very small against the kernel."
+            "noise is very small against the kernel; give a larger noise."
         )
-        note("calibrated", Shortfall(message))
     found = solution.values[index, columns]
     diagonal = found + np.einsum("ij,ij->j", solution.remainder, solution.values)
     n_terms = len(solution.steps)
@@ -141,13 +165,13 @@ def _leave_one_out(
         last, before = terms[-2:].sum(axis=0), terms[-4:-2].sum(axis=0)
         shrink = np.clip(np.divide(last, before, out=np.zeros_like(last), where=before > 0) ** 0.5, 0.0, 0.9)
         diagonal += terms[-1] * shrink / (1 - shrink)
-    return np.maximum(1 / diagonal - noise[index], SMALLEST * operator.diagonal()[index])
+    return np.maximum(1 / diagonal - noise[index], SMALLEST * operator.diagonal()[index]), shortfall
 
 
 def _fit(features: Array, exact: Array) -> tuple[Array, float]:
     """Weights with the smallest relative squared error, and its root mean square by leave-one-out."""
     usable = exact > 0
-    if usable.sum() < MIN_ROWS:  # rows of zeros, of which nothing can be learned
+    if usable.sum() < FEWEST_TO_FIT:  # rows of zeros, of which nothing can be learned
         return START, 1.0
     scaled = features[usable] / exact[usable, None]
     left, values, right = np.linalg.svd(scaled, full_matrices=False)
@@ -160,3 +184,6 @@ def _fit(features: Array, exact: Array) -> tuple[Array, float]:
     leverage = np.minimum((left**2).sum(axis=1), 0.99)
     weights = START + right.T @ (change / values)
     return weights, float(np.sqrt(np.mean((residuals / (1 - leverage)) ** 2)))
+
+
+CALIBRATED = Calibrated()

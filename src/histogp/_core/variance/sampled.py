@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from histogp._core.data import Array, Rows
 from histogp._core.layouts import Layout
+from histogp._core.operators.contract import Tables, require
 from histogp._core.solvers.system import System
+from histogp._core.variance import VarianceMethod, VarianceOptions
 
 # Nodes in each dimension; what interpolation loses is added.
 NODES = 64
 # Draws that are made together, to bound memory.
-DRAWS = 64
+DRAWS_AT_ONCE = 64
+
+
+class Sampled(VarianceMethod):
+    """The mean square of posterior draws: unbiased up to tables with 64 nodes, with a relative error of sqrt(2 / S)."""
+
+    name = "sampled"
+    kind = "estimate"
+    option = "n_samples"
+    needs_training = False
+
+    def prepare(self, posterior: Any, options: VarianceOptions) -> PosteriorSamples:
+        system = posterior.system(options.n_samples, options.solver)
+        return PosteriorSamples.build(system, options.n_samples, min(options.solver.tol, 1e-2), posterior.seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,20 +49,20 @@ class PosteriorSamples:
     @classmethod
     def build(cls, system: System, n_samples: int, tol: float, seed: int) -> PosteriorSamples:
         """One block of right-hand sides; the noise of the system must be one diagonal."""
-        operator = system.operator
+        tables = require(system.operator, Tables, 'The variance "sampled"')
         roots = np.sqrt(system.noise.diagonals())
-        layout = operator.layout(NODES)
+        layout = tables.layout(NODES)
         table = np.empty((layout.n_nodes, n_samples), np.float32)
         # The interpolated draws vary too little between two nodes. If the variance itself is linear there, what is
         # missing is s (1 - s) times the variance of the difference.
         spreads = np.zeros(layout.n_nodes)
         rng = np.random.default_rng(seed)
-        for begin in range(0, n_samples, DRAWS):
-            some = slice(begin, min(begin + DRAWS, n_samples))
-            at_rows, at_nodes = operator.prior_draws(layout, rng, some.stop - begin)
+        for begin in range(0, n_samples, DRAWS_AT_ONCE):
+            some = slice(begin, min(begin + DRAWS_AT_ONCE, n_samples))
+            at_rows, at_nodes = tables.prior_draws(layout, rng, some.stop - begin)
             at_rows += roots * rng.standard_normal(at_rows.shape)
             values = system.solve(at_rows, tol).values
-            at_nodes -= operator.tabulate(layout, values)
+            at_nodes -= tables.tabulate(layout, values)
             table[:, some] = at_nodes
             differences = np.diff(at_nodes, axis=0)
             spreads[:-1] += np.einsum("ij,ij->i", differences, differences) / n_samples
@@ -61,3 +77,6 @@ class PosteriorSamples:
         deviations = self.layout.read(self.table, located, n_threads)
         squares = np.einsum("ij,ij->i", deviations, deviations, dtype=np.float64) / deviations.shape[1]
         return squares + located.gaps(self.spreads) + located.beyond
+
+
+SAMPLED = Sampled()

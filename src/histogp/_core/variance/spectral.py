@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from histogp._core.data import Array, Rows
-from histogp._core.operators.contract import KernelOperator
+from histogp._core.operators.contract import KernelOperator, Tables, cross_blocks, require
 from histogp._core.predictors import Table
 from histogp._core.solvers.subspace import largest_eigenvalue_bound
 from histogp._core.threads import single_threaded_blas
+from histogp._core.variance import Variance, VarianceMethod, VarianceOptions
 
 # Eigenvectors are iterated until their residuals are below this part of the largest eigenvalue.
 ACCURACY = 1e-8
-# Up to here all eigenvectors are found at once.
-DENSE = 500
+# Samples up to which all eigenvectors are found at once.
+FEW_SAMPLES = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +37,12 @@ class Spectrum:
     @classmethod
     def build(cls, operator: KernelOperator, noise: Array, n_vectors: int, rng: np.random.Generator) -> Spectrum:
         """At least ``n_vectors`` eigenvectors and a ceiling of the rest."""
-        n = operator.n_rows
+        n = operator.n_samples
         top = largest_eigenvalue_bound(operator, noise, rng)
         if n_vectors == 0:
             return cls(np.empty((n, 0)), np.empty(0), np.array([top]))
         wanted = n_vectors + 1
-        if n <= max(DENSE, 2 * wanted):
+        if n <= max(FEW_SAMPLES, 2 * wanted):
             values, vectors = np.linalg.eigh(operator.matrix() + np.diag(noise))
             values, vectors = values[::-1], vectors[:, ::-1]
             ceilings = np.append(values, 0.0)
@@ -60,9 +62,9 @@ class Spectrum:
     def fine_variance(self, operator: KernelOperator, rows: Rows, n_vectors: Array) -> Array:
         """Upper bounds of the variance with these numbers of eigenvectors, (n, len(n_vectors)): eq. 29."""
         out = np.empty((rows.n_rows, len(n_vectors)))
-        prior = operator.cross_diagonal(rows)
+        prior = operator.diagonal(rows)
         most = min(int(max(n_vectors)), len(self.values))
-        for some, block in operator.cross(rows):
+        for some, block in cross_blocks(operator, rows):
             norms = np.einsum("ij,ij->i", block, block)
             projections = (block @ self.vectors[:, :most]) ** 2
             explained = np.concatenate([np.zeros((len(block), 1)), np.cumsum(projections, axis=1)], axis=1)
@@ -104,8 +106,61 @@ def _leading(multiply: Callable[[Array], Array], n: int, wanted: int, rng: np.ra
     return values[order].copy(), vectors[:, order].copy()
 
 
+class Fine(VarianceMethod):
+    """A bound by leading eigenvectors, and the next eigenvalue for what they leave (FAPU)."""
+
+    name = "fine"
+    kind = "bound"
+
+    def variance(self, posterior: Any, rows: Rows, options: VarianceOptions) -> Variance:
+        numbers = np.atleast_1d(options.n_eigenvectors)
+        found = spectrum_of(posterior, int(numbers.max())).fine_variance(posterior.operator, rows, numbers)
+        return Variance(found if np.ndim(options.n_eigenvectors) else found[:, 0])
+
+
+class Coarse(VarianceMethod):
+    """A bound by the largest eigenvalue, and the norm of k(x) bounded by its parts in single dimensions (CAPU)."""
+
+    name = "coarse"
+    kind = "bound"
+
+    def prepare(self, posterior: Any, options: VarianceOptions) -> CoarseTable:
+        operator = posterior.operator
+        norms = require(operator, Tables, 'The variance "coarse"').norm_table()
+        return CoarseTable(operator, norms, _ceiling(posterior))
+
+
+class CoarseQuantized(VarianceMethod):
+    """The bound of "coarse" from a table, read at the next node below, so that it stays a bound (q-CAPU)."""
+
+    name = "coarse-quantized"
+    kind = "bound"
+    option = "n_bins"
+    needs_training = False
+
+    def prepare(self, posterior: Any, options: VarianceOptions) -> FloorVariance:
+        tables = require(posterior.operator, Tables, 'The variance "coarse-quantized"')
+        return FloorVariance(tables.floor_table(options.n_bins, _ceiling(posterior)))
+
+
+def spectrum_of(posterior: Any, n_vectors: int) -> Spectrum:
+    """At least ``n_vectors`` eigenvectors of a posterior's matrix, made once."""
+    rng = np.random.default_rng(posterior.seed)
+    return posterior.lazy.get_at_least(
+        "spectrum",
+        n_vectors,
+        lambda: Spectrum.build(posterior.operator, posterior.largest_noise, n_vectors, rng),
+        keep=True,
+    )
+
+
+def _ceiling(posterior: Any) -> float:
+    """A bound of all eigenvalues."""
+    return float(spectrum_of(posterior, 0).ceilings[0])
+
+
 @dataclass(frozen=True, eq=False)
-class Coarse:
+class CoarseTable:
     """``K(x, x) - sum_d |k_d(x)|^2 / ceiling``: eq. 30 with eq. 32 as a bound of the norm."""
 
     operator: KernelOperator
@@ -113,15 +168,18 @@ class Coarse:
     ceiling: float
 
     def variance(self, rows: Rows, n_threads: int = 1) -> Array:
-        prior = self.operator.cross_diagonal(rows)
+        prior = self.operator.diagonal(rows)
         return np.clip(prior - self.norms.evaluate(rows, n_threads)[:, 0] / self.ceiling, 0.0, prior)
 
 
 @dataclass(frozen=True, eq=False)
-class CoarseQuantized:
-    """The same from a table, read at the next node below, so that it stays a bound (q-CAPU)."""
+class FloorVariance:
+    """``K(x, x)`` minus a table that is read at the next node below."""
 
     table: Table
 
     def variance(self, rows: Rows, n_threads: int = 1) -> Array:
         return np.maximum(self.table.evaluate(rows, n_threads), 0.0)
+
+
+FINE, COARSE, COARSE_QUANTIZED = Fine(), Coarse(), CoarseQuantized()
