@@ -120,6 +120,7 @@ class BlockMap(FeatureMap):
         return self
 
     def _add(self, X: Any, y: Any) -> None:
+        """Adapt the maps if these samples are the first; let them take part in finding components."""
         announce_compilation()
         first = not hasattr(self, "maps_")
         blocks, given = checked_blocks(self.blocks), X
@@ -242,6 +243,7 @@ class BlockMap(FeatureMap):
         return state
 
     def _restore(self, n_features: int, reader: Any, prefix: str = "map.") -> None:
+        """Become the map of a model file, whose arrays begin with the prefix; believes nothing."""
         self.n_features_in_ = n_features
         blocks = checked_blocks(self.blocks)
         self._widths = reader.array(f"{prefix}widths", np.int64, (len(blocks),), lowest=1).tolist()

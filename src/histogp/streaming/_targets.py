@@ -154,6 +154,7 @@ class ClassTargets(NoTargets):
         return codes_in(self.classes, known.classes)
 
     def statistics(self, parts: Parts, balanced: bool) -> StreamingStatistics:
+        """Those of targets -1 and +1, all classes together; ``balanced`` if these are weighted by their frequencies."""
         self.check_enough()
         total = StreamingStatistics.empty(*parts[0].cross.shape)
         # Statistics of each class may be left from when they were to be balanced.

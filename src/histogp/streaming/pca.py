@@ -120,6 +120,7 @@ class ComponentsRule(Rule):
             raise ValueError(f"n_components={self.n_components} is more than the {available} that there are.")
 
     def solve(self, learned: Learned) -> Weights:
+        """Weights whose scores are the coordinates along the components."""
         (statistics,) = learned.parts
         wanted = self.n_components or min(learned.width, statistics.count)
         found = Components.of(Quadratic.of(statistics), wanted)

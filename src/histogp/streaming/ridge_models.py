@@ -339,7 +339,8 @@ def _ridge_rule(model: Any, **more: Any) -> RidgeRule:
     )
 
 
-# Above that a factor for each penalty of a search is faster than an eigendecomposition for all of them.
+# Above that a factor for each penalty of a search is faster than an eigendecomposition for all: with 1,000 left-out
+# samples on one core 0.98 against 1.07 s for 1,500 features, 1.4 against 2.3 s for 2,000, 4.7 against 6.7 s for 3,000.
 MOST_DECOMPOSED_FEATURES = 1500
 
 
@@ -370,6 +371,7 @@ class RidgeRule(Rule):
             )
 
     def solve(self, learned: Learned) -> Weights:
+        """Weights of blocks first, then the penalty for features that are times their roots, then the weights."""
         statistics, unlabeled = learned.statistics(self.balanced), learned.unlabeled
         block_weights, scales = self._find_block_weights(learned, statistics), None
         if block_weights is not None:

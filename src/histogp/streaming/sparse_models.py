@@ -237,6 +237,7 @@ class SparseRule(Rule):
     tol: float
 
     def solve(self, learned: Learned) -> Weights:
+        """The minimum, of every target by itself; warns if iterations have ended before it."""
         problem = Quadratic.of(learned.statistics(), intercept=self.fit_intercept)
         coefficients, n_iter, converged = self._minimize(learned, problem)
         if not converged:
@@ -260,6 +261,7 @@ class ElasticNetRule(SparseRule):
     l1_ratio: float
 
     def _minimize(self, learned: Learned, problem: Quadratic) -> tuple[Array, Array, bool]:
+        """Weights (m, k), iterations (k,), and whether all have converged; without absolute values it is ridge."""
         n_targets = problem.cross.shape[1]
         if self.l1_ratio == 0:
             ridge = Ridge.of(learned.parts[0], intercept=self.fit_intercept)
@@ -293,6 +295,7 @@ class GroupLassoRule(SparseRule):
     groups: tuple[int, ...] | None
 
     def check(self, learned: Learned, n_samples: int) -> None:
+        """Refuse groups that do not go with the features, and maps that mix features."""
         if learned.feature_map._block_of is not None:
             if self.groups is not None:
                 raise ValueError("Give either groups or blocks, which are groups already.")
