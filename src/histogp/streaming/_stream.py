@@ -132,12 +132,12 @@ class StreamingModel(BaseEstimator):
                 targets.check_enough()
             values, weights = targets.encode(y, weights, changed.class_weight)
             learned = changed._begin(X, y) if learned is None else learned
-            rule = changed._rule()
-            rule.check(learned, learned.n_seen + X.shape[0])
+            n_seen, rule = learned.n_seen + X.shape[0], changed._rule()
+            rule.check(learned, n_seen)
             arranged = learned.arranged(targets, changed.class_weight == "balanced")
             sample = arranged.sampled(X, values, weights, rule.n_left_out, changed.random_state)
-            summed = arranged.summed(X, values, weights, changed.chunk_bytes)
-            changed._install(summed.changed(sample=sample, n_seen=learned.n_seen + X.shape[0]))
+            parts = arranged.sum_parts(X, values, weights, changed.chunk_bytes)
+            changed._install(arranged.changed(parts=parts, sample=sample, n_seen=n_seen))
         return self
 
     def _validate(self, X: Any, y: Any = "no_validation", *, reset: bool, **options: Any) -> Any:
@@ -297,6 +297,8 @@ class Learned:
 
     def arranged(self, targets: NoTargets, balanced: bool) -> Learned:
         """As if the targets had been these from the beginning; if ``balanced``, with statistics of each class."""
+        if targets is self.targets and not balanced:  # of real numbers, which are split into no parts
+            return self
         places, n_targets = targets.places_of(self.targets), targets.n_targets
         parts = [part.with_targets(places, n_targets) for part in self.parts]
         if balanced:
@@ -310,14 +312,14 @@ class Learned:
         sample = None if self.sample is None else self.sample.with_targets(places, n_targets)
         return self.changed(targets=targets, parts=tuple(parts), sample=sample)
 
-    def summed(self, X: Any, values: Array, weights: Array, chunk_bytes: int) -> Learned:
-        """With further samples in the statistics, each in those of its class if there are several."""
+    def sum_parts(self, X: Any, values: Array, weights: Array, chunk_bytes: int) -> tuple[StreamingStatistics, ...]:
+        """The statistics with further samples, each in those of its class if there are several."""
         parts = list(self.parts)
         part_of = values.argmax(axis=1) if len(parts) > 1 else np.zeros(X.shape[0], np.int64)
         for k in np.unique(part_of):
             own = part_of == k if len(parts) > 1 else slice(None)
             parts[k] += self.sum_up(X[own], values[own], weights[own], chunk_bytes)
-        return self.changed(parts=tuple(parts))
+        return tuple(parts)
 
     def sampled(self, X: Any, values: Array, weights: Array, size: int, random_state: Any) -> Sample | None:
         """The sample to keep after further samples."""
