@@ -1,4 +1,4 @@
-"""Classes as they come and go, and the one-against-rest problems that they make."""
+"""Labels that come and go, and the weights of their classes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,6 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from histogp._core.data import Array
 from histogp._core.solvers.problem import Noise
-
-
-def one_against_rest(codes: Array, n_classes: int) -> Array:
-    """Targets +1 and -1, (N, M). Up to two classes make one problem, whose positive side is the second."""
-    problems = np.arange(n_classes) if n_classes > 2 else np.array([1])
-    return np.where(codes[:, None] == problems, 1.0, -1.0)
 
 
 def merged(known: Array, more: Array) -> Array:
@@ -75,12 +69,6 @@ def class_weights(setting: Any, classes: Array, codes: Array, weights: Array) ->
     if not np.all(np.isfinite(per_class)) or per_class.min() < 0:
         raise ValueError(f"class_weight must have finite weights >= 0; got {setting!r}.")
     return per_class
-
-
-def is_ignored(setting: Any, labels: Array) -> Array:
-    """Whether the class weight of each label is zero, so that its example is left out."""
-    zeros = [label for label, weight in setting.items() if weight == 0] if isinstance(setting, dict) else []
-    return np.isin(labels, zeros) if zeros else np.zeros(len(labels), bool)
 
 
 def balanced_noise(noise: float, codes: Array, weights: Array, n_classes: int) -> Noise:

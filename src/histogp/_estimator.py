@@ -16,12 +16,9 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import validate_data
 
-from histogp._core.data import Array
-from histogp._sklearn import check_sample_weight
-
 
 def validate_features(estimator: Any, X: Any, *, reset: bool, y: Any = "no_validation", **y_options: Any) -> Any:
-    """``validate_data`` for non-negative features, dense or CSR, float32 or float64."""
+    """X, or X and y if y is given, by ``validate_data`` for non-negative features, dense or CSR, float32 or float64."""
     options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "reset": reset, "order": "C"}
     try:
         validated = validate_data(estimator, X, y, **options, **y_options)
@@ -29,6 +26,8 @@ def validate_features(estimator: Any, X: Any, *, reset: bool, y: Any = "no_valid
         if str(error).startswith("Input X contains"):
             _name_column(X, str(error))
         raise
+    if y is None:
+        validated = validated, None
     refuse_negative(validated[0] if isinstance(validated, tuple) else validated, type(estimator).__name__)
     return validated
 
@@ -56,11 +55,6 @@ def refuse_negative(X: Any, name: str) -> None:
             "histogram kernels need features >= 0; scale them (MinMaxScaler), or split each into a positive and a "
             "negative part."
         )
-
-
-def validate_weights(sample_weight: Any, X: Any) -> Array:
-    """One non-negative float64 weight a row, not all zero."""
-    return check_sample_weight(sample_weight, X)
 
 
 def number_of_threads(n_jobs: int | None) -> int:

@@ -49,14 +49,11 @@ _collected: ContextVar[dict[type[Warning], str] | None] = ContextVar("warnings",
 
 
 class FitCallbacks:
-    """The callbacks of scikit-learn during a fit; they do nothing unless ``with_callbacks``."""
+    """The callbacks of scikit-learn during a fit, which begins now; they do nothing without a context."""
 
-    def __init__(self, estimator: Any, with_callbacks: bool, **arguments: Any):
+    def __init__(self, context: Any, estimator: Any, **arguments: Any):
+        self._context = context
         self._arguments = {"estimator": estimator, **arguments}
-        self._context = None
-        if with_callbacks:
-            n_steps = estimator.max_iter if estimator.optimize is None else None
-            self._context = estimator._init_callback_context(max_subtasks=n_steps)
         if self._context is not None:
             self._context.call_on_fit_task_begin(**self._arguments)
 

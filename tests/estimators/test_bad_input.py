@@ -91,7 +91,7 @@ def test_an_interrupt_during_fit_leaves_the_previous_fit(monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("histogp.gp._learning.condition", interrupt)
+    monkeypatch.setattr("histogp.gp._model.condition", interrupt)
     with pytest.raises(KeyboardInterrupt):
         clf.fit(X[:, :2], Y)
     assert vars(clf) == before

@@ -111,7 +111,7 @@ def test_a_regressor_is_the_dense_process(way, several):
     n, options = WAYS[way]
     y = np.stack([TARGETS, TARGETS**2], axis=1)[:n] if several else TARGETS[:n]
     model = HistogramGPRegressor("chi2", normalize_y=True, **options).fit(X[:n], y, SAMPLE[:n])
-    centre, scale = np.average(y, axis=0, weights=SAMPLE[:n]), model._scale
+    centre, scale = np.average(y, axis=0, weights=SAMPLE[:n]), model._codec.unit
     mean, covariance = posterior(model, NOISE / SAMPLE[:n], (y - centre) / scale, X[:n])
     observed = covariance + NOISE * np.eye(len(TEST))
     found, cov = model.predict(TEST, return_cov=True)

@@ -154,7 +154,7 @@ def test_a_regressor_is_the_dense_process(way, several):
     n, options = WAYS[way]
     y = np.stack([TARGETS, TARGETS**2], axis=1)[:n] if several else TARGETS[:n]
     model = HistogramGPRegressor(KERNEL, normalize_y=True, **options).fit(X[:n], y, SAMPLE[:n])
-    centre, scale = np.average(y, axis=0, weights=SAMPLE[:n]), model._scale
+    centre, scale = np.average(y, axis=0, weights=SAMPLE[:n]), model._codec.unit
     normalised = (y - centre) / scale
     mean, covariance = posterior(model, NOISE / SAMPLE[:n], normalised, X[:n])
     observed = covariance + NOISE * np.eye(len(TEST))
@@ -352,7 +352,7 @@ def test_a_search_goes_on_with_further_examples():
     model = HistogramGPRegressor(ExpChi2(M), optimize="gradient", normalize_y=True, random_state=0)
     model.fit(X[:25], TARGETS[:25]).partial_fit(X[25:], TARGETS[25:])
     same_map(value_of(model), ExpChi2(M)._adapt(X).value)
-    normalised = (TARGETS - TARGETS.mean()) / model._scale
+    normalised = (TARGETS - TARGETS.mean()) / model._codec.unit
     expected = density(gram(model, X, X), np.full(N, model.noise_), normalised[:, None])
     assert model.log_marginal_likelihood() == pytest.approx(expected, rel=1e-9)
 

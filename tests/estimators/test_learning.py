@@ -487,7 +487,7 @@ class TestSearchingAgain:
         def interrupt(row):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("histogp.gp._learning.described", interrupt)
+        monkeypatch.setattr("histogp.gp._model.describe_evaluation", interrupt)
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(X[60:], Y[60:])
         assert vars(model) == before

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from histogp._core.codecs import codes_of
 from histogp._core.data import Array, Rows
 from histogp._core.kernel_values import KernelValue
-from histogp._core.layouts import Grid
+from histogp._core.layouts import Grid, Reading
 from histogp._core.likelihood import BoundName, Likelihood, exact_likelihood
 from histogp._core.operators.contract import Features, KernelOperator, Tables, cross_blocks, require, tuning_of
+from histogp._core.predict_only import Predictor
 from histogp._core.predictors import QuantizedMean, Table
-from histogp._core.probability import Dirichlet, DirichletProblem, LeftOut, codes_of, fit_temperature, leave_one_out
+from histogp._core.probability import Dirichlet, DirichletProblem, LeftOut, fit_temperature, leave_one_out
 from histogp._core.search.feature_objective import FeatureObjective
 from histogp._core.search.objectives import Data, bound_of, quadrature_of
 from histogp._core.solvers import build_system, system_kind, update_system
@@ -29,6 +31,26 @@ FEW_SAMPLES = 256
 FEWEST_OUTPUTS, MOST_OUTPUTS = 16, 4096
 # The tolerance of such systems: the rank of a preconditioner depends on it.
 VARIANCE_TOL = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionOptions:
+    """How a model predicts, as its parameters are now.
+
+    grid : of quantized prediction; None is exact prediction
+    interpolation : how its table is read
+    """
+
+    variance: VarianceOptions
+    grid: Grid | None
+    interpolation: Reading
+
+    def mean(self, posterior: Posterior | Predictor, rows: Rows) -> Array:
+        """Posterior means at test rows, (n, M)."""
+        n_threads = self.variance.solver.n_threads
+        if self.grid is None:
+            return posterior.mean(rows, n_threads)
+        return posterior.quantized(self.grid).mean(rows, self.interpolation, n_threads)
 
 
 class Posterior:

@@ -64,12 +64,6 @@ def leave_one_out(posterior: Any, options: VarianceOptions) -> LeftOut:
     return LeftOut(index, means, np.maximum(latent, 0.0), shortfall)
 
 
-def codes_of(scores: Array) -> Array:
-    """The number of the winning class, (n,), for scores or targets (n,) or (n, M); one score is that of the second."""
-    single = scores.ndim == 1 or scores.shape[1] == 1
-    return (scores.reshape(-1) > 0).astype(int) if single else scores.argmax(axis=1)
-
-
 def fit_temperature(means: Array, codes: Array, weights: Array) -> float:
     """The factor on the scores with the largest likelihood of the labels under `log_probabilities`.
 

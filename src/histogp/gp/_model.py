@@ -1,52 +1,43 @@
-"""What the classifier and the regressor share."""
+"""The model behind the estimators: how it learns, goes on learning, and predicts; what it learns is a task."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import copy
+from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
+from histogp._core.codecs import Codec
 from histogp._core.data import Array, Rows
 from histogp._core.layouts import Grid
-from histogp._core.operators.contract import updates_of
-from histogp._core.posterior import Posterior
-from histogp._core.solvers.problem import Solution
+from histogp._core.operators.contract import KernelOperator, Tables, require, tuning_of, updates_of
+from histogp._core.posterior import Posterior, PredictionOptions, condition
+from histogp._core.predict_only import Predictor
+from histogp._core.search.objectives import Data
+from histogp._core.search.optimization import Row
+from histogp._core.solvers.problem import Solution, SolverOptions
 from histogp._core.threads import announce_compilation
-from histogp._encoding import Reader, Writer
-from histogp._estimator import number_of_threads, reading, validate_features
-from histogp._sklearn import warn
-from histogp.exceptions import NotConvergedWarning
+from histogp._core.variance import METHODS, Variance, VarianceOptions
+from histogp._estimator import number_of_threads, reading, updating, validate_features
+from histogp._sklearn import CallbackSupportMixin, FitCallbacks, check_sample_weight, warn
+from histogp.exceptions import NotConvergedWarning, VarianceWarning
 from histogp.gp import _model_file
-from histogp.gp._learning import LearningMixin
-from histogp.gp._uncertainty import UncertaintyMixin
-from histogp.gp.optimizer import Optimizer
+from histogp.gp._tasks import Encoded, Samples, Task
+from histogp.gp.optimizer import SEARCH_ATTRIBUTES, Optimizer, Tuned, describe_evaluation, search_is_due, tune
 from histogp.gp.posterior_view import PosteriorView
 from histogp.kernels import Kernel
-from histogp.kernels._base import as_kernel, per_dimension
-
-PREDICTION_PARAMETERS = (
-    "prediction",
-    "n_bins",
-    "interpolation",
-    "value_range",
-    "probability",
-    "criterion",
-    "method",
-    "solver",
-    "tol",
-    "max_iter",
-)
+from histogp.kernels._base import Adapted, as_kernel, per_dimension
 
 
-class HistogramGP(UncertaintyMixin, LearningMixin, BaseEstimator):
-    """Base of the estimators; see `HistogramGPClassifier` and `HistogramGPRegressor`."""
+class HistogramGP(CallbackSupportMixin, BaseEstimator):
+    """Base of the estimators: a Gaussian process on histogram-like data, for the task that `_task` makes."""
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "kernel": [str, Kernel],
@@ -64,12 +55,16 @@ class HistogramGP(UncertaintyMixin, LearningMixin, BaseEstimator):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
+    # Those that count when predicting: they may change after `fit`, which has checked them as they were then.
+    _prediction_parameters: ClassVar[tuple[str, ...]] = (
+        *("prediction", "n_bins", "interpolation", "value_range"),
+        *("solver", "tol", "max_iter"),
+    )
 
-    _scale: Any = 1.0  # unit of the outputs
-
-    kernel: Any
+    # Parameters
+    kernel: str | Kernel
     noise: float
-    optimize: Any
+    optimize: str | Optimizer | None = None
     solver: Any
     tol: float
     max_iter: int
@@ -82,7 +77,20 @@ class HistogramGP(UncertaintyMixin, LearningMixin, BaseEstimator):
     random_state: Any
     verbose: int
 
-    def set_params(self, **params: Any) -> HistogramGP:
+    # What `fit` sets
+    n_features_in_: int
+    kernel_: Kernel
+    noise_: float
+    _codec: Codec
+    _samples: Samples
+    _posterior: Posterior | Predictor
+    _since_search: tuple[int, int]  # samples changed since the last search, and samples that it saw
+
+    def _task(self) -> Task[Any]:
+        """What is learned, as the parameters say."""
+        raise NotImplementedError
+
+    def set_params(self, **params: Any) -> Self:
         """Set parameters, also nested ones; a short name gives way to the object that it stands for."""
         for name, make in (("kernel", as_kernel), ("optimize", Optimizer)):
             nested = name not in params and any(key.startswith(f"{name}__") for key in params)
@@ -101,6 +109,185 @@ class HistogramGP(UncertaintyMixin, LearningMixin, BaseEstimator):
         """A `PosteriorView` of what was learned: for code that builds on means, variances and training samples."""
         check_is_fitted(self)
         return PosteriorView(self)
+
+    def forget(self, ids: Any) -> Self:
+        """Take training examples back: the model becomes that of a `fit` without them.
+
+        A class whose last example goes, goes too.
+
+        Parameters
+        ----------
+        ids : int or array-like of int
+            Which, by their numbers in ``ids_``.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        with updating(self) as changed:
+            index = changed._index_of(ids)
+            kept = np.ones(len(changed._samples.ids), bool)
+            kept[index] = False
+            changed._change(changed._task().forget(changed._codec, changed._samples, kept), len(index))
+        return self
+
+    @reading
+    def predict(self, X: Any) -> Array:
+        """What the posterior means at each row of X say: labels of classes, (n,), or values, (n,) or (n, n_outputs).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        """
+        means, dtype = self._mean(X)
+        return self._codec.decode(means, dtype)
+
+    @reading
+    def predict_variance(
+        self,
+        X: Any,
+        method: str = "precise",
+        include_noise: bool = True,
+        *,
+        n_eigenvectors: Any = 8,
+        n_samples: int = 256,
+        tol: float | None = None,
+        per_class: bool = False,
+    ) -> Array:
+        """The posterior variance at each row of X: how far a new observation may be from the predicted mean.
+
+        It depends on where the training examples are, not on their labels, and is the same for all classes and
+        outputs, up to the scale of the latter. With ``class_weight="balanced-ovr"`` each class has its own noise; the
+        result is then the variance for the largest noise of every example, which bounds those of all classes, unless
+        ``per_class`` asks for them.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        method : {"precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"}, default="precise"
+            Times are for 10,000 training rows with 1,000 sparse features; what a method needs is prepared once, when
+            it is first used, and goes into a file that is saved after that.
+
+            - "precise" (PUP in gp-hik-ijcv2016): solves one system for each row, in blocks; milliseconds. Never too
+              small; too large by at most the squared norm of the residual over the smallest noise.
+            - "fine" (FAPU): a bound from above by ``n_eigenvectors`` leading eigenvectors; a tenth of a millisecond,
+              in proportion to the number of training examples.
+            - "coarse" (CAPU, or RAPU in the paper of 2012): a bound from the largest eigenvalue and sorted columns;
+              microseconds. Far above the variance for most data; its order is what counts.
+            - "coarse-quantized" (q-CAPU): the same from a table; less than a microsecond.
+            - "sampled": the mean square of ``n_samples`` posterior draws in tables; microseconds, whatever the number
+              of training examples. With a relative error of ``sqrt(2 / n_samples)``, and no bias but that of tables
+              with 64 nodes a feature: none for counts, one in a hundred where the noise is not tiny.
+            - "calibrated": tables combined by weights that fit exact leave-one-out variances of a few training rows;
+              microseconds, whatever the number of training examples. ``variance_error_`` is its relative error for new
+              rows like those of training; a training row itself has less variance than that. Below 256 training
+              examples it is "precise".
+        include_noise : bool, default=True
+            Whether to add ``noise_``: the variance of an observation rather than of the latent function.
+        n_eigenvectors : int or sequence of int, default=8
+            For "fine". Several numbers give a column each, from one decomposition.
+        n_samples : int, default=256
+            For "sampled".
+        tol : float or None, default=None
+            For "precise": the residual of each system, relative to its right-hand side. The error of the variance
+            is of the order of its square. None is 1e-4, or the estimator's own ``tol`` if that is smaller.
+        per_class : bool, default=False
+            For "precise": a column for each class or output, one for two classes.
+
+        Returns
+        -------
+        variance : ndarray of shape (n_samples,), or with several columns, see above; a regressor with several outputs
+            has one for each
+        """
+        rows = self._test_rows(X)
+        options = self._variance_options(method, n_eigenvectors, n_samples, tol)
+        if per_class:
+            if method != "precise":
+                raise ValueError('per_class=True needs method="precise"; the other methods have one variance for all.')
+            latent = self._checked(self._posterior_with_training().variance_per_output(rows, options))
+        else:
+            latent = self._latent_variance(rows, method, options)
+        return self._in_units(latent + (self.noise_ if include_noise else 0.0), per_class)
+
+    @property
+    @reading
+    def variance_error_(self) -> float:
+        """The relative error of the variance "calibrated": the root mean square over left-out training rows.
+
+        Computed when it is first asked for; zero below 256 training examples, where this variance is precise.
+        """
+        check_is_fitted(self)
+        error, shortfall = self._posterior.calibration_error(self._variance_options())
+        self._warn_of(shortfall)
+        return error
+
+    @reading
+    def log_marginal_likelihood(
+        self,
+        kernel: Any = None,
+        noise: float | None = None,
+        method: str = "auto",
+        *,
+        bound: Any = "tightest",
+        n_probes: int | None = None,
+        max_error: float | None = None,
+        return_error: bool = False,
+    ) -> Any:
+        """The logarithm of the marginal likelihood of the training data, summed over classes or outputs.
+
+        For a regressor with ``normalize_y`` that of the normalised targets.
+
+        Parameters
+        ----------
+        kernel : {"hik", "hik-poly", "hik-exp", "chi2", "exp-chi2"}, Kernel or None, default=None
+            None is the fitted ``kernel_``.
+        noise : float or None, default=None
+            None is the fitted ``noise_``.
+        method : {"auto", "exact", "bound", "quadrature"}, default="auto"
+            - "exact": by a dense factor, in time cubic in the number of examples.
+            - "bound": a value that the likelihood does not fall below, in time linear in the non-zeros.
+            - "quadrature": an estimate with a standard error, in a few times the time of a fit.
+            - "auto": "exact" up to 2,000 examples, then "quadrature".
+        bound : {"tightest", "fischer", "papers"}, default="tightest"
+        n_probes : int or None, default=None
+            Random probes of the quadrature; None takes as many as fill the blocks of a product.
+        max_error : float or None, default=None
+            Take more probes until the standard error of the quadrature is no larger.
+        return_error : bool, default=False
+            Whether to return the standard error as well; zero for the other methods.
+
+        Returns
+        -------
+        value : float
+        error : float, if ``return_error``
+        """
+        check_is_fitted(self)
+        announce_compilation()
+        posterior = self._posterior_with_training()
+        for name, value, lowest in (("noise", noise, 0), ("max_error", max_error, 0), ("n_probes", n_probes, 1)):
+            if value is not None and not (isinstance(value, Real) and lowest < value < np.inf):
+                raise ValueError(f"{name} must be a number above {lowest}; got {value!r}.")
+        other = None
+        if kernel is not None:
+            rows = updates_of(posterior.operator).training_rows()
+            other = as_kernel(kernel)._adapt(rows, posterior.targets, self.noise_).value
+        found = posterior.log_likelihood(
+            other,
+            1.0 if noise is None else float(noise) / self.noise_,
+            method,
+            self._solver_options(),
+            check_random_state(self.random_state).randint(2**31),
+            bound=bound,
+            n_probes=None if n_probes is None else int(n_probes),
+            max_error=max_error,
+        )
+        if max_error is not None and found.error > max_error:
+            warn(
+                f"The standard error is {found.error:.2g} after as many probes as make sense, above {max_error:g}.",
+                NotConvergedWarning,
+            )
+        return (found.value, found.error) if return_error else found.value
 
     @reading
     def quantization_error_bound(self, kind: Any = "auto") -> Any:
@@ -131,8 +318,8 @@ class HistogramGP(UncertaintyMixin, LearningMixin, BaseEstimator):
         self._check_prediction()
         if kind == "auto":
             kind = "worst-case" if self.interpolation == "linear" else "assumption-free"
-        bounds = self._posterior.quantized(self._grid()).error_bound(kind) * self._scale
-        return float(bounds[0]) if self._has_one_output() else bounds
+        bounds = self._posterior.quantized(self._grid()).error_bound(kind) * self._codec.unit
+        return float(bounds[0]) if self._codec.is_vector else bounds
 
     @reading
     def save(self, path: Any, include_training: bool = True) -> None:
@@ -151,67 +338,311 @@ class HistogramGP(UncertaintyMixin, LearningMixin, BaseEstimator):
         check_is_fitted(self)
         _model_file.save(self, path, include_training)
 
-    def _install(self, posterior: Posterior) -> None:
-        self._posterior = posterior
-        alpha = posterior.alpha.view()
-        alpha.flags.writeable = False  # the posterior goes on using it
-        self.alpha_ = alpha[:, 0] if self._has_one_output() else alpha
+    # Learning
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Learn from scratch, all or nothing."""
+        # On self, not on its copy: scikit-learn clears up there, also after a failure.
+        context = self._init_callback_context(max_subtasks=self.max_iter if self.optimize is None else None)
+        with updating(self) as changed:
+            changed._learn(X, y, sample_weight, None, context)
+        return self
+
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, declared: Array | None = None) -> Self:
+        """Learn from further samples, all or nothing; ``declared`` are classes that need no samples."""
+        with updating(self) as changed:
+            learn = changed._learn_more if hasattr(changed, "_posterior") else changed._learn
+            learn(X, y, sample_weight, declared)
+        return self
+
+    def _learn(self, X: Any, y: Any, sample_weight: Any, declared: Array | None, context: Any = None) -> None:
+        """Learn from scratch and set the fitted attributes; ``context`` is that of scikit-learn's callbacks."""
+        task = self._task()
+        X, y = validate_features(self, X, reset=True, y=y, **task.y_checks)
+        encoded = task.begin(y, check_sample_weight(sample_weight, X), declared)
+        if not encoded.kept.all():
+            X, y = X[encoded.kept], None if y is None else y[encoded.kept]
+        announce_compilation()
+        problem = task.problem(encoded, self.noise)
+        callbacks = FitCallbacks(context, self, X=X, y=y, metadata={"sample_weight": encoded.samples.weights})
+        adapted = as_kernel(self.kernel)._adapt(X, problem.targets, self.noise)
+        operator = adapted.kernel._operator(adapted.value, X, number_of_threads(self.n_jobs))
+        if self.prediction == "quantized":
+            require(operator, Tables, 'prediction="quantized"')
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        rng = np.random.default_rng(seed)
+        options = self._solver_options()
+        targets = problem.targets
+        self._say(f"{operator.n_samples} rows, {operator.n_features} features, {targets.shape[1]} problems sorted")
+
+        def after_evaluation(row: Row) -> bool:
+            self._say(describe_evaluation(row))
+            return callbacks.step("evaluation")
+
+        if self.optimize is None:
+            adapted.kernel._check_found()
+            tuned = Tuned(adapted.kernel, float(adapted.noise), operator, problem.noise)
+        else:
+            data = Data(operator, problem.noise, targets)
+            tuned = tune(self.optimize, adapted.kernel, adapted.noise, data, options, rng, after_evaluation)
+
+        def state(codec: Codec, alpha: Array, residual: float) -> dict[str, Any]:
+            posterior = Posterior(tuned.operator, tuned.noise, alpha, targets, residual, seed)
+            found = {"kernel_": tuned.kernel, "noise_": tuned.noise_value, "_codec": codec, "_posterior": posterior}
+            return {**found, **codec.attributes()}
+
+        def after_iteration(iteration: int, residuals: Array, present: Callable[[], Array]) -> bool:
+            self._say(f"iteration {iteration}: residual {residuals.max():.2e} (target {self.tol:g})", level=2)
+            return callbacks.step("iteration", lambda: state(encoded.codec, present(), residuals.max()))
+
+        posterior, solution = condition(
+            tuned.operator,
+            tuned.noise,
+            targets,
+            options,
+            rng,
+            seed=seed,
+            start=tuned.alpha,
+            callback=after_iteration,
+        )
+        for name in SEARCH_ATTRIBUTES:
+            self.__dict__.pop(name, None)
+        self._set_fitted(task, encoded, tuned, posterior, solution, (0, operator.n_samples))
+        callbacks.end(lambda: state(self._codec, posterior.alpha, posterior.residual))
+
+    def _learn_more(self, X: Any, y: Any, sample_weight: Any, declared: Array | None) -> None:
+        """Learn from further samples and set the fitted attributes."""
+        task = self._task()
+        X, y = validate_features(self, X, reset=False, y=y, **task.y_checks)
+        posterior = self._posterior_with_training()
+        encoded = task.extend(self._codec, self._samples, y, check_sample_weight(sample_weight, X), declared)
+        rows = Rows.from_array(X if encoded.kept.all() else X[encoded.kept], number_of_threads(self.n_jobs))
+        alpha = np.concatenate([posterior.alpha, np.zeros((rows.n_rows, posterior.alpha.shape[1]))])
+        self._resume(encoded, updates_of(posterior.operator).extend(rows), rows, alpha, rows.n_rows)
+
+    def _change(self, encoded: Encoded[Any], n_changed: int) -> None:
+        """Learn from the samples that are kept of the present ones, perhaps with other labels."""
+        posterior = self._posterior_with_training()
+        operator, alpha, kept = posterior.operator, posterior.alpha, encoded.kept
+        if kept.all():
+            none = Rows.from_array(np.empty((0, operator.n_features)))
+            self._resume(encoded, operator, none, alpha, n_changed)
+        else:
+            left = updates_of(operator).remove(np.flatnonzero(~kept))
+            self._resume(encoded, left, None, alpha[kept], n_changed)
+
+    def _resume(
+        self, encoded: Encoded[Any], operator: KernelOperator, added: Rows | None, alpha: Array, n_changed: int
+    ) -> None:
+        """Learn from changed samples, starting from what is known.
+
+        operator : of the changed samples
+        added : samples after the old ones; None if samples were removed
+        alpha : the present solution at the changed samples, (N, M) with the present outputs
+        """
+        announce_compilation()
+        task, before = self._task(), self._posterior_with_training()
+        options = self._solver_options()
+        operator = operator.with_threads(options.n_threads)
+        problem = task.problem(encoded, self.noise_)
+        start = task.warm_start(alpha, self._codec, encoded.codec, not problem.noise.is_per_problem)
+        kernel = self.kernel_
+        adapted = self._adapt_again(operator, problem.targets, before.operator.n_samples)
+        if adapted is not None:
+            kernel, operator, added = adapted.kernel, tuning_of(operator).with_kernel(adapted.value), None
+        tuned = Tuned(kernel, self.noise_, operator, problem.noise)
+        rng = np.random.default_rng(before.seed)
+        since_search = (self._since_search[0] + n_changed, self._since_search[1])
+        if self.optimize is not None and search_is_due(self.optimize, *since_search):
+            tuned = self._search_again(self.optimize, tuned, problem.targets, rng)
+            since_search = (0, operator.n_samples)
+        elif hasattr(self, "log_marginal_likelihood_"):  # of other samples
+            self.log_marginal_likelihood_ = self.log_marginal_likelihood_error_ = np.nan
+        if tuned.path is None and added is not None:
+            posterior, solution = before.updated(operator, added, problem.noise, problem.targets, options, start)
+        else:
+            posterior, solution = condition(
+                tuned.operator,
+                tuned.noise,
+                problem.targets,
+                options,
+                rng,
+                seed=before.seed,
+                start=start if tuned.alpha is None else tuned.alpha,
+                keep=True,
+            )
+        self._set_fitted(task, encoded, tuned, posterior, solution, since_search)
+
+    def _adapt_again(self, operator: KernelOperator, targets: Array, n_before: int) -> Adapted | None:
+        """The kernel with what it takes from the samples taken again, as long as they were few."""
+        given = as_kernel(self.kernel)
+        if not given._adapts_again(n_before, operator.n_samples):
+            return None
+        rows = updates_of(operator).training_rows()
+        return self.kernel_._left_open(given)._adapt(rows, targets, self.noise_)
+
+    def _search_again(self, optimize: str | Optimizer, given: Tuned, targets: Array, rng: np.random.Generator) -> Tuned:
+        """Search for hyperparameters from those that were found before."""
+        kernel, value = given.kernel._to_search(as_kernel(self.kernel), given.operator.kernel)
+        data = Data(tuning_of(given.operator).with_kernel(value), given.noise, targets)
+
+        def report(row: Row) -> bool:
+            self._say(describe_evaluation(row))
+            return False
+
+        solver = self._solver_options()
+        return tune(optimize, kernel, given.noise_value, data, solver, rng, report, warm=True, atomic=True)
+
+    def _set_fitted(
+        self,
+        task: Task[Any],
+        encoded: Encoded[Any],
+        tuned: Tuned,
+        posterior: Posterior,
+        solution: Solution,
+        since_search: tuple[int, int],
+    ) -> None:
+        """Set the fitted attributes."""
+        posterior.operator.release()
+        self._say(f"solved: {solution.n_iterations} iterations, preconditioner rank {solution.rank}")
+        if not (solution.converged or solution.stopped_by_callback):
+            warn(
+                f"The solver stopped after {solution.n_iterations} iterations with a relative residual of "
+                f"{solution.residuals.max():.1e}, above the target tol={self.tol:g}; raise max_iter, tol or noise, or "
+                "give a larger preconditioner_rank.",
+                NotConvergedWarning,
+            )
+        self.kernel_ = tuned.kernel
+        self.noise_ = tuned.noise_value
+        codec, shortfall = task.finish(encoded, posterior, self.noise_, self._options())
+        self._warn_of(shortfall)
+        self._install(posterior, codec, encoded.samples)
+        self.feature_relevance_ = posterior.operator.relevance()
+        self.n_examples_ = posterior.operator.n_samples
+        self.n_nonzeros_ = posterior.operator.cost
+        self.n_iter_ = solution.n_iterations
+        self.residual_ = solution.residuals
+        self.n_products_ = solution.n_products
+        self.preconditioner_rank_ = solution.rank
+        self._since_search = since_search
+        if tuned.path is not None:
+            self.__dict__.update(tuned.attributes())
+
+    def _install(self, posterior: Posterior | Predictor, codec: Codec, samples: Samples | None = None) -> None:
+        """Predict with this posterior from now on, and learn further if there are the samples."""
+        self._posterior, self._codec = posterior, codec
+        self.__dict__.update(codec.attributes())
+        if isinstance(posterior, Predictor) or samples is None:
+            return
+        self._samples = samples
+        self.alpha_ = posterior.alpha[:, 0] if codec.is_vector else posterior.alpha[:]
+        self.ids_ = samples.ids[:]
+        for view in (self.alpha_, self.ids_):
+            view.flags.writeable = False  # the model goes on using them
+
+    def _refitted(self, kernel: Kernel, noise: float) -> Self:
+        """A copy with another kernel and noise, solved for the same samples."""
+        before = self._posterior_with_training()
+        adapted = kernel._adapt(updates_of(before.operator).training_rows(), before.targets, noise)
+        operator = tuning_of(before.operator).with_kernel(adapted.value)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        rng = np.random.default_rng(seed)
+        scaled = before.noise.scaled(noise / self.noise_)
+        posterior, _ = condition(operator, scaled, before.targets, self._solver_options(), rng, seed=seed)
+        other = copy.copy(self)
+        other.kernel_, other.noise_ = adapted.kernel, noise
+        other._install(posterior, self._codec, self._samples)
+        return other
+
+    # What there is to learn from
+
+    def _posterior_with_training(self) -> Posterior:
+        if isinstance(self._posterior, Predictor):
+            raise ValueError(
+                "This model was saved without its training examples: it predicts, but learns no more, and can be saved "
+                "again only with include_training=False."
+            )
+        return self._posterior
+
+    def _index_of(self, ids: Any) -> Array:
+        """Where the training samples with these numbers are."""
+        self._posterior_with_training()
+        return self._samples.index_of(ids)
 
     def _training_examples(self) -> tuple[Any, Array, Array]:
-        """X as CSR, y and the weights of the examples that the model keeps."""
+        """X as CSR, y and the weights of the samples that the model keeps."""
         posterior = self._posterior_with_training()
         rows = updates_of(posterior.operator).training_rows()
         entries = (rows.values, rows.column_of.astype(np.int64), rows.indptr)
         X = sparse.csr_array(entries, shape=(rows.n_rows, rows.n_columns))
-        return X, self._labels(posterior.targets), self.noise_ / posterior.noise.sample
+        return X, self._codec.labels_of(self._samples.y), self.noise_ / posterior.noise.sample
 
-    def _labels(self, targets: Array) -> Array:
-        """What users know of targets (N, M)."""
-        raise NotImplementedError
+    # Prediction
 
-    def _has_one_output(self) -> bool:
-        """Whether scores have one dimension."""
-        raise NotImplementedError
-
-    def _pack(self, writer: Writer) -> dict[str, Any]:
-        """What prediction needs beside the posterior, for a model file."""
-        raise NotImplementedError
-
-    def _unpack(self, reader: Reader, description: dict[str, Any]) -> int:
-        """The inverse; returns the number of problems."""
-        raise NotImplementedError
-
-    def _prepare_to_predict_only(self) -> None:
-        """Prepare what the training examples are needed for, before they are left behind."""
-
-    def _pack_labels(self, writer: Writer) -> None:
-        """What the examples were said to be, for a model file."""
-        raise NotImplementedError
-
-    def _unpack_labels(self, reader: Reader, n_examples: int) -> tuple[Array, Array]:
-        """The inverse: ``y`` of the examples, and the targets of the problems, (N, M)."""
-        raise NotImplementedError
-
-    def _mean(self, X: Any) -> tuple[Array, Any]:
+    def _mean(self, X: Any) -> tuple[Array, np.dtype]:
         """Posterior means (n, M) in float64, and the precision of X."""
-        check_is_fitted(self)
-        self._check_prediction()
-        announce_compilation()
-        X = validate_features(self, X, reset=False)
+        X = self._validated(X)
         return self._mean_of(Rows.from_array(X, number_of_threads(self.n_jobs))), X.dtype
 
     def _mean_of(self, rows: Rows) -> Array:
-        n_threads = number_of_threads(self.n_jobs)
-        if self.prediction == "exact":
-            return self._posterior.mean(rows, n_threads)
-        return self._posterior.quantized(self._grid()).mean(rows, self.interpolation, n_threads)
+        return self._options().mean(self._posterior, rows)
+
+    def _latent_variance(self, rows: Rows, method: Any, options: VarianceOptions) -> Array:
+        return self._checked(self._posterior.variance(rows, method, options))
+
+    def _checked(self, found: Variance) -> Array:
+        """The values alone; warns where they may be too large."""
+        self._warn_of(found.shortfall)
+        return found.values
+
+    def _warn_of(self, shortfall: str | None) -> None:
+        if shortfall is not None:
+            warn(shortfall, VarianceWarning)
+
+    def _test_rows(self, X: Any) -> Rows:
+        return Rows.from_array(self._validated(X), number_of_threads(self.n_jobs))
+
+    def _validated(self, X: Any) -> Any:
+        """Test data, after a look at the parameters that count now."""
+        check_is_fitted(self)
+        self._check_prediction()
+        announce_compilation()
+        return validate_features(self, X, reset=False)
 
     def _check_prediction(self) -> None:
-        """The parameters of prediction may change after `fit`, which has checked them as they were then."""
-        names = [name for name in PREDICTION_PARAMETERS if name in self._parameter_constraints]
+        names = self._prediction_parameters
         constraints = {name: self._parameter_constraints[name] for name in names}
         parameters = {name: getattr(self, name) for name in names}
         validate_parameter_constraints(constraints, parameters, caller_name=type(self).__name__)
+
+    def _options(self) -> PredictionOptions:
+        tol = float(min(VarianceOptions.tol, self.tol))
+        variance = VarianceOptions(n_bins=int(self.n_bins), tol=tol, solver=self._solver_options())
+        grid = self._grid() if self.prediction == "quantized" else None
+        return PredictionOptions(variance, grid, self.interpolation)
+
+    def _solver_options(self) -> SolverOptions:
+        n_threads = number_of_threads(self.n_jobs)
+        return SolverOptions(self.solver, self.tol, self.max_iter, self.preconditioner_rank, n_threads)
+
+    def _variance_options(
+        self, method: str = "precise", n_eigenvectors: Any = 8, n_samples: int = 256, tol: float | None = None
+    ) -> VarianceOptions:
+        if method not in METHODS:
+            raise ValueError(f"Unknown method {method!r}; known are {', '.join(map(repr, METHODS))}.")
+        try:
+            numbers = np.atleast_1d(np.asarray(n_eigenvectors))
+        except ValueError:
+            numbers = np.empty(0)
+        if numbers.dtype.kind not in "iu" or numbers.ndim > 1 or numbers.size == 0 or numbers.min() < 0:
+            raise ValueError(f"n_eigenvectors must be one or several whole numbers >= 0; got {n_eigenvectors!r}.")
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples must be a whole number above 0; got {n_samples!r}.")
+        tol = min(VarianceOptions.tol, self.tol) if tol is None else tol
+        if not isinstance(tol, Real) or not 0 < tol < np.inf:
+            raise ValueError(f"tol must be a number above 0; got {tol!r}.")
+        several = numbers.tolist() if np.ndim(n_eigenvectors) else int(numbers[0])
+        return VarianceOptions(several, int(n_samples), int(self.n_bins), float(tol), self._solver_options())
 
     def _grid(self) -> Grid:
         uniform = self.interpolation == "nearest"  # the papers' quantisation, to which theorem 1 applies
@@ -222,27 +653,14 @@ class HistogramGP(UncertaintyMixin, LearningMixin, BaseEstimator):
             raise ValueError(f"value_range must be positive; got {upper.min():g}.")
         return Grid(self.n_bins, np.broadcast_to(upper, self.n_features_in_), uniform)
 
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Undo every change of the estimator if the block fails or is interrupted."""
-        before = vars(self).copy()
-        try:
-            yield
-        except BaseException:
-            # The callbacks' bookkeeping belongs to scikit-learn, which clears it itself.
-            running = {name: value for name, value in vars(self).items() if name.startswith(("_callback", "_skl"))}
-            self.__dict__ = {**before, **running}
-            raise
-
-    def _warn_unless_converged(self, solution: Solution) -> None:
-        if solution.converged or solution.stopped_by_callback:
-            return
-        warn(
-            f"The solver stopped after {solution.n_iterations} iterations with a relative residual of "
-            f"{solution.residuals.max():.1e}, above the target tol={self.tol:g}; raise max_iter, tol or noise, or "
-            "give a larger preconditioner_rank.",
-            NotConvergedWarning,
-        )
+    def _in_units(self, variance: Array, per_output: bool) -> Array:
+        """Variances (n,), or (n, k), of the targets in units of the outputs."""
+        unit = np.asarray(self._codec.unit) ** 2
+        if unit.ndim == 0 or per_output:
+            return variance * unit
+        if variance.ndim > 1:
+            raise ValueError("With several outputs give one number of eigenvectors.")
+        return variance[:, None] * unit
 
     def _say(self, message: str, level: int = 1) -> None:
         if self.verbose >= level:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from histogp._core.data import Array
+from histogp._core.codecs import Codec
+from histogp._core.data import Array, Rows
 from histogp._core.layouts import GridLayout
 from histogp._core.operators.contract import Features
 from histogp._core.posterior import Posterior
@@ -21,7 +22,7 @@ from histogp._encoding import Reader, Writer, integer
 from histogp._estimator import number_of_threads
 from histogp.exceptions import ModelFileError
 from histogp.gp import _table_file
-from histogp.gp._examples import Examples
+from histogp.gp._tasks import Samples
 from histogp.io import container
 from histogp.kernels import Kernel
 
@@ -65,7 +66,8 @@ def save(estimator: Any, path: Any, include_training: bool) -> None:
     if not include_training:
         if not has_features:
             _quantized(estimator)  # refuses what cannot be done
-        estimator._prepare_to_predict_only()
+        no_rows = Rows.from_array(np.empty((0, estimator.n_features_in_)))
+        estimator._task().prepare(estimator._posterior, no_rows, estimator._options())
     writer = Writer()
     parameters = estimator.get_params(deep=False)
     document = {
@@ -83,10 +85,10 @@ def save(estimator: Any, path: Any, include_training: bool) -> None:
         "n_examples": estimator.n_examples_,
         "n_nonzeros": estimator.n_nonzeros_,
         "includes_training": include_training,
-        "outputs": estimator._pack(writer),
+        "outputs": estimator._codec.to_state(writer),
         "prepared": _table_file.pack(estimator._posterior.tables(), writer, include_training),
         "seed": estimator._posterior.seed,
-        "examples": _pack_examples(estimator, writer) if include_training else None,
+        "examples": _samples_to_state(estimator, writer) if include_training else None,
     }
     writer.arrays |= {f"value.{name}": array for name, array in estimator._posterior.kernel.to_state().items()}
     writer.arrays["residual"] = estimator.residual_
@@ -168,21 +170,23 @@ def _restore(cls: Any, document: dict[str, Any], reader: Reader) -> Any:
     estimator.noise_ = float(reader.array("noise_found", np.float64, (1,), lowest=_SMALLEST)[0])
     estimator.feature_relevance_ = reader.array("relevance", np.float64, (n_features,), lowest=0)
     _read_path(estimator, document["optimization_path"], reader)
-    n_problems = estimator._unpack(reader, document["outputs"])
+    codec = estimator._task().codec.from_state(reader, document["outputs"])
+    n_problems = codec.n_outputs
     if len(estimator.residual_) != n_problems or n_problems < 1:
         raise ModelFileError("its number of problems is damaged.")
     value = kernel._restore(reader, "value.", n_features)
     tables = _table_file.unpack(document["prepared"], reader, value, n_features, estimator.n_examples_)
     seed = integer(document, "seed")
     if includes_training:
-        targets = _unpack_examples(estimator, reader, document["examples"])
-        estimator._install(_read_training(estimator, value, reader, targets, tables, seed))
+        samples = _read_samples(estimator, codec, reader, document["examples"])
+        targets = codec.encode(samples.y)
+        estimator._install(_read_training(estimator, value, reader, targets, tables, seed), codec, samples)
     elif has_features:
-        estimator._posterior = _read_features(kernel, value, reader, n_features, n_problems, tables, seed)
+        estimator._install(_read_features(kernel, value, reader, n_features, n_problems, tables, seed), codec)
     else:
         quantized = _read_table(estimator, value, reader, n_problems)
         operator = kernel._operator(value, np.empty((0, n_features)))
-        estimator._posterior = Predictor(operator, None, quantized, tables, seed)
+        estimator._install(Predictor(operator, None, quantized, tables, seed), codec)
     reader.finish()
     return estimator
 
@@ -273,17 +277,16 @@ def _read_features(
     return Predictor(operator, features.from_weights(weights), None, {**tables, "precise": (None, precise)}, seed)
 
 
-def _pack_examples(estimator: Any, writer: Writer) -> dict[str, int]:
+def _samples_to_state(estimator: Any, writer: Writer) -> dict[str, int]:
     estimator._posterior_with_training()
-    examples: Examples = estimator._examples
-    writer.arrays |= {"ids": examples.ids, "weights": examples.weights}
-    estimator._pack_labels(writer)
+    samples: Samples = estimator._samples
+    writer.arrays |= {"ids": samples.ids, "weights": samples.weights}
+    estimator._codec.labels_to_state(writer, samples.y)
     n_changed, n_searched = estimator._since_search
-    return {"n_given": examples.n_given, "n_changed": n_changed, "n_searched": n_searched}
+    return {"n_given": samples.n_given, "n_changed": n_changed, "n_searched": n_searched}
 
 
-def _unpack_examples(estimator: Any, reader: Reader, description: Any) -> Array:
-    """Set the examples; returns the targets (N, M)."""
+def _read_samples(estimator: Any, codec: Codec, reader: Reader, description: Any) -> Samples:
     n_rows = estimator.n_examples_
     # First, again, what is as long as it says.
     ids = reader.array("ids", np.int64, (n_rows,), lowest=0)
@@ -293,10 +296,9 @@ def _unpack_examples(estimator: Any, reader: Reader, description: Any) -> Array:
     n_given = integer(description, "n_given", n_rows)
     if np.any(ids[1:] <= ids[:-1]) or ids[-1] >= n_given:
         raise ModelFileError("the numbers of its examples are damaged.")
-    y, targets = estimator._unpack_labels(reader, n_rows)
-    estimator._know(Examples(ids, y, weights, n_given))
+    y = codec.labels_from_state(reader, n_rows)
     estimator._since_search = (integer(description, "n_changed"), integer(description, "n_searched"))
-    return targets
+    return Samples(ids, y, weights, n_given)
 
 
 def _table_arrays(quantized: QuantizedMean) -> dict[str, Any]:

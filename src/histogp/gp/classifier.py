@@ -6,23 +6,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
-from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from histogp._classes import one_against_rest
+from histogp._classes import declared
+from histogp._core.codecs import Classes
 from histogp._core.data import Array
-from histogp._core.probability import codes_of, log_probabilities
-from histogp._encoding import Reader, Writer
-from histogp._estimator import reading, updating, validate_features
+from histogp._core.probability import log_probabilities
+from histogp._estimator import reading, updating
 from histogp._sklearn import with_callbacks
-from histogp.exceptions import ModelFileError
-from histogp.gp._classification import ClassificationMixin
 from histogp.gp._model import HistogramGP
+from histogp.gp._tasks import Classification
 
 
-class HistogramGPClassifier(ClassifierMixin, ClassificationMixin, HistogramGP):
+class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     """Exact Gaussian process classifier for histogram-like data, by label regression.
 
     A two-class problem is regression on labels -1 and +1; more classes are one such problem each,
@@ -132,6 +129,9 @@ class HistogramGPClassifier(ClassifierMixin, ClassificationMixin, HistogramGP):
         "class_weight": [dict, StrOptions({"balanced", "balanced-ovr"}), None],
         "probability": [StrOptions({"temperature", "dirichlet"})],
     }
+    _prediction_parameters: ClassVar[tuple[str, ...]] = (*HistogramGP._prediction_parameters, "probability")
+
+    _codec: Classes
 
     def __init__(
         self,
@@ -170,6 +170,9 @@ class HistogramGPClassifier(ClassifierMixin, ClassificationMixin, HistogramGP):
         self.random_state = random_state
         self.verbose = verbose
 
+    def _task(self) -> Classification:
+        return Classification(self.class_weight)
+
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HistogramGPClassifier:
@@ -188,16 +191,7 @@ class HistogramGPClassifier(ClassifierMixin, ClassificationMixin, HistogramGP):
         -------
         self
         """
-        with self._all_or_nothing():
-            X, y = validate_features(self, X, reset=True, y=y)
-            check_classification_targets(y)
-            classes = np.unique(y)
-            if len(classes) < 2:
-                raise ValueError(f"{type(self).__name__} needs at least 2 classes; the data contain only one class.")
-            if isinstance(self.class_weight, dict):
-                compute_class_weight(self.class_weight, classes=classes, y=y)  # refuses classes that it does not name
-            self._begin(X, y, classes, sample_weight, with_callbacks=True)
-        return self
+        return self._fit(X, y, sample_weight)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> HistogramGPClassifier:
@@ -222,9 +216,7 @@ class HistogramGPClassifier(ClassifierMixin, ClassificationMixin, HistogramGP):
         -------
         self
         """
-        with updating(self) as changed:
-            changed._learn_further(X, y, classes, sample_weight)
-        return self
+        return self._partial_fit(X, y, sample_weight, np.empty(0) if classes is None else declared(classes))
 
     def relabel(self, ids: Any, y: Any) -> HistogramGPClassifier:
         """Correct labels: the model becomes that of a `fit` with the new ones.
@@ -244,19 +236,15 @@ class HistogramGPClassifier(ClassifierMixin, ClassificationMixin, HistogramGP):
         """
         check_is_fitted(self)
         with updating(self) as changed:
-            changed._relabel(np.atleast_1d(ids), column_or_1d(np.atleast_1d(y)))
+            index = changed._index_of(ids)
+            changed._change(changed._task().relabel(changed._codec, changed._samples, index, y), len(index))
         return self
 
     @reading
     def decision_function(self, X: Any) -> Array:
         """Posterior means of the latent functions: (n,) for two classes, else (n, n_classes)."""
         means, dtype = self._mean(X)
-        return (means[:, 0] if self._has_one_output() else means).astype(dtype, copy=False)
-
-    @reading
-    def predict(self, X: Any) -> Array:
-        """The class with the largest posterior mean for each row of X, (n,)."""
-        return self._labels(self.decision_function(X))
+        return (means[:, 0] if self._codec.is_vector else means).astype(dtype, copy=False)
 
     def predict_proba(self, X: Any) -> Array:
         """Calibrated probabilities of the classes, (n, n_classes); each row sums to one.
@@ -269,7 +257,6 @@ class HistogramGPClassifier(ClassifierMixin, ClassificationMixin, HistogramGP):
     @reading
     def predict_log_proba(self, X: Any) -> Array:
         """The logarithms of `predict_proba`."""
-        check_is_fitted(self)
         rows = self._test_rows(X)
         options = self._variance_options()
         if len(self.classes_) == 1:
@@ -297,37 +284,8 @@ class HistogramGPClassifier(ClassifierMixin, ClassificationMixin, HistogramGP):
             One of `predict_variance`; "auto" is "precise" up to 2,000 training examples and "calibrated" above.
         """
         check_is_fitted(self)
-        method = self._quick_method() if method == "auto" else method
+        method = self._posterior.quick_method() if method == "auto" else method
         options = self._variance_options(method)
         rows = self._test_rows(X)
         prior = self._posterior.prior_variance(rows)
         return np.minimum(self._latent_variance(rows, method, options) / np.where(prior > 0, prior, 1.0), 1.0)
-
-    def _has_one_output(self) -> bool:
-        return len(self.classes_) <= 2
-
-    def _labels(self, targets: Array) -> Array:
-        codes = codes_of(targets)
-        return self.classes_[codes if len(self.classes_) > 1 else np.zeros_like(codes)]
-
-    def _pack(self, writer: Writer) -> dict[str, Any]:
-        return {"classes": writer.labels("classes", self.classes_)}
-
-    def _unpack(self, reader: Reader, description: dict[str, Any]) -> int:
-        self.classes_ = reader.labels("classes", description["classes"])
-        n_classes = len(self.classes_)
-        if n_classes < 1 or not np.array_equal(np.unique(self.classes_), self.classes_):
-            raise ModelFileError("its classes are damaged.")
-        return n_classes if n_classes > 2 else 1
-
-    def _prepare_to_predict_only(self) -> None:
-        self._posterior.temperature(self._variance_options())
-
-    def _pack_labels(self, writer: Writer) -> None:
-        writer.arrays["codes"] = self._examples.y.astype(np.uint32)
-
-    def _unpack_labels(self, reader: Reader, n_examples: int) -> tuple[Array, Array]:
-        codes = reader.array("codes", np.uint32, (n_examples,))
-        if codes.max() >= len(self.classes_):
-            raise ModelFileError("an example has a class that does not exist.")
-        return codes.astype(int), one_against_rest(codes, len(self.classes_))

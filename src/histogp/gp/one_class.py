@@ -5,24 +5,16 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.base import OutlierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from histogp._core.data import Array, Rows
-from histogp._core.operators.contract import Features, updates_of
-from histogp._core.solvers.problem import Noise
+from histogp._core.codecs import Inliers
+from histogp._core.data import Array
 from histogp._core.variance import METHODS
-from histogp._encoding import Reader, Writer
-from histogp._estimator import reading, updating, validate_features, validate_weights
+from histogp._estimator import reading
 from histogp._sklearn import warning_once, with_callbacks
-from histogp.gp._examples import Examples
-from histogp.gp._learning import Problem
 from histogp.gp._model import HistogramGP
-
-# The part of normal examples, left out of training one at a time, that count as outliers by default.
-REJECTED = 0.05
+from histogp.gp._tasks import OneClass
 
 
 class HistogramGPOneClass(OutlierMixin, HistogramGP):
@@ -104,8 +96,9 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         "method": [StrOptions({"auto", *METHODS})],
         "contamination": [StrOptions({"auto"}), Interval(Real, 0, 0.5, closed="right")],
     }
+    _prediction_parameters: ClassVar[tuple[str, ...]] = (*HistogramGP._prediction_parameters, "criterion", "method")
 
-    optimize = None
+    _codec: Inliers
 
     def __init__(
         self,
@@ -144,6 +137,9 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         self.random_state = random_state
         self.verbose = verbose
 
+    def _task(self) -> OneClass:
+        return OneClass(self.criterion, self.method, self.contamination)
+
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> HistogramGPOneClass:
@@ -161,9 +157,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         -------
         self
         """
-        with self._all_or_nothing():
-            self._begin(validate_features(self, X, reset=True), sample_weight, with_callbacks=True)
-        return self
+        return self._fit(X, None, sample_weight)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> HistogramGPOneClass:
@@ -184,9 +178,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         -------
         self
         """
-        with updating(self) as changed:
-            changed._learn_further(X, sample_weight)
-        return self
+        return self._partial_fit(X, None, sample_weight)
 
     @warning_once()
     def fit_predict(self, X: Any, y: Any = None, **options: Any) -> Array:
@@ -196,130 +188,22 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
     @reading
     def score_samples(self, X: Any) -> Array:
         """How much each row of X is like the training examples, (n,): the higher, the more."""
-        check_is_fitted(self)
-        return self._score_of(self._test_rows(X))
+        rows = self._test_rows(X)
+        return self._checked(self._task().scores(self._posterior, rows, self.noise_, self._options()))
 
     @reading
     def decision_function(self, X: Any) -> Array:
         """`score_samples` minus ``offset_``, (n,): negative for outliers."""
-        scores = self.score_samples(X)
-        if (self.criterion, self.method) != self._judged_by:
-            raise ValueError("offset_ belongs to the criterion and method of the last fit: fit again after a change.")
-        return scores - self.offset_
+        return self._checked_scores(X) - self.offset_
 
     @reading
     def predict(self, X: Any) -> Array:
         """1 for rows like the training examples and -1 for others, (n,)."""
-        return np.where(self.decision_function(X) < 0, -1, 1)
+        return self._codec.decode(self._checked_scores(X))
 
-    def _begin(self, X: Any, sample_weight: Any, with_callbacks: bool) -> None:
-        """Learn from scratch."""
-        weights = validate_weights(sample_weight, X)
-        kept = weights > 0
-        y = np.ones(X.shape[0])
-        self._fit(X if kept.all() else X[kept], None, Examples.none(y).extended(y, weights), {}, with_callbacks)
-
-    def _learn_further(self, X: Any, sample_weight: Any) -> None:
-        first = not hasattr(self, "_posterior")
-        X = validate_features(self, X, reset=first)
-        if first:
-            self._begin(X, sample_weight, with_callbacks=False)
-            return
-        self._posterior_with_training()
-        weights = validate_weights(sample_weight, X)
-        kept = weights > 0
-        self._extend(X if kept.all() else X[kept], self._examples.extended(np.ones(len(weights)), weights), {})
-
-    def _outputs(self, examples: Examples) -> tuple[Examples, dict[str, Any]]:
-        return examples, {}
-
-    def _problem(self, examples: Examples, noise: float, outputs: dict[str, Any]) -> Problem:
-        is_bound = self.method != "auto" and METHODS[self.method].kind == "bound"
-        if self.contamination == "auto" and self.criterion != "mean" and is_bound:
-            raise ValueError(
-                f'contamination="auto" needs the variance itself, of which method={self.method!r} is only a bound: '
-                "give a number as contamination, or another method."
-            )
-        return Problem(examples.y[:, None], Noise(noise / examples.weights), outputs)
-
-    def _start(self, alpha: Array, problem: Problem) -> Array:
-        return alpha
-
-    def _adopt(self, *state: Any) -> None:
-        super()._adopt(*state)
-        self._judged_by = (self.criterion, self.method)
-        self.offset_ = self._offset(self._examples.weights)
-
-    def _offset(self, weights: Array) -> float:
-        if self.contamination != "auto":
-            rows = updates_of(self._posterior.operator).training_rows()
-            return _quantile(self._score_of(rows), weights, self.contamination)
-        found = self._posterior.leave_one_out(self._variance_options())
-        self._warn_of(found.shortfall)
-        return _quantile(self._score(found.means[:, 0], found.variances[:, 0]), weights[found.index], REJECTED)
-
-    def _score_of(self, rows: Rows) -> Array:
-        means, latent = None, None
-        if self.criterion != "variance":
-            means = self._mean_of(rows)[:, 0]
-        if self.criterion != "mean":
-            method = self._chosen_method()
-            latent = self._latent_variance(rows, method, self._variance_options(method))
-        return self._score(means, latent)
-
-    def _score(self, means: Any, latent: Any) -> Array:
-        if self.criterion == "mean":
-            return means
-        return -latent if self.criterion == "variance" else means / np.sqrt(latent + self.noise_)
-
-    def _has_one_output(self) -> bool:
-        return True
-
-    def _labels(self, targets: Array) -> Array:
-        return np.ones(len(targets), int)
-
-    def _pack(self, writer: Writer) -> dict[str, Any]:
-        writer.arrays["offset"] = np.array([self.offset_])
-        return {}
-
-    def _unpack(self, reader: Reader, description: dict[str, Any]) -> int:
-        self._judged_by = (self.criterion, self.method)
-        self.offset_ = float(reader.array("offset", np.float64, (1,))[0])
-        return 1
-
-    def _prepare_to_predict_only(self) -> None:
-        if self.criterion == "mean":
-            return
-        method = self._chosen_method()
-        operator = self._posterior.operator
-        chosen = METHODS[METHODS[method].instead(operator) or method]
-        if chosen.name == "precise" and operator.offer(Features) is not None:
-            return
-        if chosen.needs_training:
-            raise ValueError(
-                f"Scores by the variance {method!r} need the training examples: save them too (include_training=True), "
-                'or fit with method="sampled".'
-            )
-        no_rows = Rows.from_array(np.empty((0, self.n_features_in_)))
-        self._latent_variance(no_rows, method, self._variance_options(method))
-
-    def _chosen_method(self) -> Any:
-        return self._quick_method() if self.method == "auto" else self.method
-
-    def _pack_labels(self, writer: Writer) -> None:
-        pass
-
-    def _unpack_labels(self, reader: Reader, n_examples: int) -> tuple[Array, Array]:
-        return np.ones(n_examples), np.ones((n_examples, 1))
-
-
-def _quantile(values: Array, weights: Array, part: float) -> float:
-    """Interpolated, as if each value occurred as often as its weight says."""
-    order = np.argsort(values)
-    upto = np.cumsum(weights[order] / weights.min())
-    place = max(part * (upto[-1] - 1), 0.0)
-    below, above = (
-        values[order[min(np.searchsorted(upto, rounded, side="right"), len(order) - 1)]]
-        for rounded in (np.floor(place), np.ceil(place))
-    )
-    return float(below + (place - np.floor(place)) * (above - below))
+    def _checked_scores(self, X: Any) -> Array:
+        """Scores that the offset belongs to, (n,)."""
+        scores = self.score_samples(X)
+        if (self.criterion, self.method) != (self._codec.criterion, self._codec.method):
+            raise ValueError("offset_ belongs to the criterion and method of the last fit: fit again after a change.")
+        return scores

@@ -21,6 +21,8 @@ from histogp._sklearn import warn
 from histogp.exceptions import NotConvergedWarning
 from histogp.kernels import Kernel
 
+SEARCH_ATTRIBUTES = ("log_marginal_likelihood_", "log_marginal_likelihood_error_", "optimization_path_")
+
 
 class Optimizer(BaseEstimator):
     """Finds kernel hyperparameters and noise by maximising the marginal likelihood of the training data.
@@ -103,7 +105,10 @@ class Optimizer(BaseEstimator):
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """What an optimiser found; ``operator`` and ``noise`` are those of the system to solve."""
+    """Hyperparameters, found by a search or given; ``operator`` and ``noise`` are those of the system to solve.
+
+    alpha : of the last evaluation of a search, (N, M); this and all that follows is None without a search
+    """
 
     kernel: Kernel
     noise_value: float
@@ -115,18 +120,12 @@ class Tuned:
     path: dict[str, Array] | None = None
 
     def attributes(self) -> dict[str, Any]:
-        """Fitted attributes; None for those that only a search has."""
-        return {
-            "log_marginal_likelihood_": self.likelihood,
-            "log_marginal_likelihood_error_": self.likelihood_error,
-            "optimization_path_": self.path,
-        }
+        """Fitted attributes that only a search has."""
+        return dict(zip(SEARCH_ATTRIBUTES, (self.likelihood, self.likelihood_error, self.path), strict=True))
 
 
-def search_is_due(optimizer: str | Optimizer | None, n_changed: int, n_searched: int) -> bool:
-    """Whether to search again after ``n_changed`` changes since a search that saw ``n_searched`` examples."""
-    if optimizer is None:
-        return False
+def search_is_due(optimizer: str | Optimizer, n_changed: int, n_searched: int) -> bool:
+    """Whether to search again after ``n_changed`` changes since a search that saw ``n_searched`` samples."""
     optimizer = Optimizer(optimizer) if isinstance(optimizer, str) else optimizer
     optimizer._validate_params()
     every = optimizer.reoptimize_every
@@ -136,7 +135,7 @@ def search_is_due(optimizer: str | Optimizer | None, n_changed: int, n_searched:
 
 
 def tune(
-    optimizer: str | Optimizer | None,
+    optimizer: str | Optimizer,
     kernel: Kernel,
     noise_value: float,
     data: Data,
@@ -147,14 +146,11 @@ def tune(
     warm: bool = False,
     atomic: bool = False,
 ) -> Tuned:
-    """Search for better hyperparameters than those given, or keep them for ``optimizer=None``.
+    """Search for better hyperparameters than those given.
 
     ``warm`` says that those given were found before, on similar data, and ``atomic`` that an interrupt ends not the
     search alone, but everything.
     """
-    if optimizer is None:
-        kernel._check_found()
-        return Tuned(kernel, float(noise_value), data.operator, data.noise)
     if isinstance(optimizer, str):
         optimizer = Optimizer(optimizer)
     optimizer._validate_params()
@@ -203,4 +199,15 @@ def tune(
         float(found.value),
         float(found.error),
         {name: np.array([row[name] for row in found.path], np.float64) for name in found.path[0]},
+    )
+
+
+def describe_evaluation(row: Row) -> str:
+    """An evaluation of the likelihood in a line."""
+    numbers = {name: value for name, value in row.items() if name not in ("log_marginal_likelihood", "standard_error")}
+    error = row["standard_error"]
+    return (
+        f"log likelihood {row['log_marginal_likelihood']:.1f}"
+        + (f" +- {error:.1f}" if np.isfinite(error) and error > 0 else "")
+        + "".join(f", {name} {np.array2string(np.asarray(value), precision=4)}" for name, value in numbers.items())
     )

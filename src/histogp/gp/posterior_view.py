@@ -72,7 +72,7 @@ class PosteriorView:
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        return () if self._estimator._has_one_output() else (len(self._estimator.residual_),)
+        return () if self._estimator._codec.is_vector else (self._estimator._codec.n_outputs,)
 
     @property
     def includes_training(self) -> bool:
@@ -80,7 +80,7 @@ class PosteriorView:
 
     @property
     def quick_method(self) -> str:
-        return self._estimator._quick_method()
+        return self._estimator._posterior.quick_method()
 
     @property
     def prepared(self) -> tuple[str, ...]:

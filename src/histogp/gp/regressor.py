@@ -7,18 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
-from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from histogp._core.codecs import Reals
 from histogp._core.data import Array
-from histogp._core.solvers.problem import Noise
-from histogp._encoding import Reader, Writer
-from histogp._estimator import reading, updating, validate_features, validate_weights
+from histogp._estimator import reading, updating
 from histogp._sklearn import with_callbacks
-from histogp.exceptions import ModelFileError
-from histogp.gp._examples import Examples
-from histogp.gp._learning import Problem
 from histogp.gp._model import HistogramGP
+from histogp.gp._tasks import Regression
 
 
 class HistogramGPRegressor(RegressorMixin, HistogramGP):
@@ -117,6 +114,8 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         "normalize_y": ["boolean"],
     }
 
+    _codec: Reals
+
     def __init__(
         self,
         kernel: Any = "hik",
@@ -157,6 +156,9 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         tags.target_tags.multi_output = True
         return tags
 
+    def _task(self) -> Regression:
+        return Regression(self.normalize_y)
+
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HistogramGPRegressor:
@@ -175,10 +177,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         -------
         self
         """
-        with self._all_or_nothing():
-            X, y = validate_features(self, X, reset=True, y=y, multi_output=True, y_numeric=True)
-            self._begin(X, y, sample_weight, with_callbacks=True)
-        return self
+        return self._fit(X, y, sample_weight)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> HistogramGPRegressor:
@@ -201,9 +200,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         -------
         self
         """
-        with updating(self) as changed:
-            changed._learn_further(X, y, sample_weight)
-        return self
+        return self._partial_fit(X, y, sample_weight)
 
     def relabel(self, ids: Any, y: Any) -> HistogramGPRegressor:
         """Correct targets: the model becomes that of a `fit` with the new ones.
@@ -221,7 +218,8 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         """
         check_is_fitted(self)
         with updating(self) as changed:
-            changed._relabel(changed._rows_of(ids), y)
+            index = changed._index_of(ids)
+            changed._change(changed._task().relabel(changed._codec, changed._samples, index, y), len(index))
         return self
 
     @reading
@@ -245,17 +243,18 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         """
         if return_std and return_cov:
             raise ValueError("Give return_std or return_cov, not both: variances are the diagonal of the covariance.")
-        means, dtype = self._mean(X)
-        dtype = np.result_type(dtype, self._target_dtype)
-        mean = self._labels(means).astype(dtype, copy=False)
+        mean = super().predict(X)
+        unit = self._codec.unit
         if return_std:
             # In this order the squares of very large targets do not overflow.
             latent = self._latent_variance(self._test_rows(X), "precise", self._variance_options())
             deviation = np.sqrt(latent + self.noise_)
-            deviation = deviation * self._scale if self._single_output else deviation[:, None] * self._scale
-            return mean, deviation.astype(dtype, copy=False)
+            deviation = deviation * unit if self._codec.is_vector else deviation[:, None] * unit
+            return mean, deviation.astype(mean.dtype, copy=False)
         if return_cov:
-            return mean, self._covariance(X, include_noise=True).astype(dtype, copy=False)
+            covariance = self._covariance(X, include_noise=True)
+            covariance = covariance * unit**2 if self._codec.is_vector else covariance[:, :, None] * unit**2
+            return mean, covariance.astype(mean.dtype, copy=False)
         return mean
 
     @reading
@@ -277,122 +276,17 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         if not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"n_samples must be a whole number above 0; got {n_samples!r}.")
         mean = np.asarray(self.predict(X), np.float64)
-        covariance = self._latent_covariance(X)
-        if include_noise:
-            covariance[np.diag_indices_from(covariance)] += self.noise_
-        values, vectors = np.linalg.eigh(covariance)
+        values, vectors = np.linalg.eigh(self._covariance(X, include_noise))
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         shape = (*mean.shape, int(n_samples))
         normals = check_random_state(random_state).standard_normal((len(mean), int(np.prod(shape[1:]))))
         deviations = (root @ normals).reshape(shape)
-        return mean[..., None] + deviations * np.asarray(self._scale)[..., None]
-
-    def _begin(self, X: Any, y: Array, sample_weight: Any, with_callbacks: bool) -> None:
-        """Learn from scratch."""
-        weights = validate_weights(sample_weight, X)
-        outputs = {"_single_output": y.ndim == 1, "_target_dtype": _precision(y)}
-        y = np.asarray(y, np.float64)
-        examples = Examples.none(y).extended(y, weights)
-        kept = weights > 0
-        if not kept.all():
-            X, y = X[kept], y[kept]
-        self._fit(X, y, examples, outputs, with_callbacks)
-
-    def _learn_further(self, X: Any, y: Any, sample_weight: Any) -> None:
-        first = not hasattr(self, "_posterior")
-        X, y = validate_features(self, X, reset=first, y=y, multi_output=True, y_numeric=True)
-        if first:
-            self._begin(X, y, sample_weight, with_callbacks=False)
-            return
-        self._posterior_with_training()
-        self._check_outputs(y)
-        weights = validate_weights(sample_weight, X)
-        outputs = {
-            **self._outputs(self._examples)[1],
-            "_target_dtype": np.result_type(self._target_dtype, _precision(y)),
-        }
-        kept = weights > 0
-        self._extend(X if kept.all() else X[kept], self._examples.extended(np.asarray(y, np.float64), weights), outputs)
-
-    def _relabel(self, index: Array, y: Any) -> None:
-        single_row = np.ndim(y) < self._examples.y.ndim
-        y = check_array(np.asarray(y)[None] if single_row else y, ensure_2d=False, dtype=np.float64)
-        check_consistent_length(index, y)
-        self._check_outputs(y)
-        corrected = self._examples.y.copy()
-        corrected[index] = y
-        examples, outputs = self._outputs(self._examples.with_labels(corrected))
-        self._change(examples, outputs, index[:0], len(index))
-
-    def _check_outputs(self, y: Array) -> None:
-        if y.shape[1:] != self._examples.y.shape[1:]:
-            expected = "(n,)" if self._single_output else f"(n, {self._scale.size})"
-            raise ValueError(f"y has the shape {y.shape}, but the model has learned targets of the shape {expected}.")
-
-    def _outputs(self, examples: Examples) -> tuple[Examples, dict[str, Any]]:
-        return examples, {"_single_output": self._single_output, "_target_dtype": self._target_dtype}
-
-    def _problem(self, examples: Examples, noise: float, outputs: dict[str, Any]) -> Problem:
-        y = examples.y
-        shift, scale = self._normalisation(y, examples.weights)
-        targets = _normalised(y, shift, scale)
-        return Problem(targets, Noise(noise / examples.weights), {**outputs, "_shift": shift, "_scale": scale})
-
-    def _start(self, alpha: Array, problem: Problem) -> Array:
-        return alpha * np.reshape(self._scale / problem.attributes["_scale"], -1)
+        return mean[..., None] + deviations * np.asarray(self._codec.unit)[..., None]
 
     def _covariance(self, X: Any, include_noise: bool) -> Array:
-        covariance = self._latent_covariance(X)
-        covariance[np.diag_indices_from(covariance)] += self.noise_ if include_noise else 0.0
-        return covariance * self._scale**2 if self._single_output else covariance[:, :, None] * self._scale**2
-
-    def _latent_covariance(self, X: Any) -> Array:
-        """Of the latent function at all rows of X, for targets in the unit of learning."""
+        """Of all rows of X, for targets in the unit of learning, (n, n)."""
         posterior = self._posterior_with_training()
-        return self._clear(posterior.covariance(self._test_rows(X), self._variance_options()))
-
-    def _has_one_output(self) -> bool:
-        return self._single_output
-
-    def _labels(self, targets: Array) -> Array:
-        return (targets[:, 0] if self._single_output else targets) * self._scale + self._shift
-
-    def _pack(self, writer: Writer) -> dict[str, Any]:
-        writer.arrays["shift"] = np.reshape(self._shift, -1)
-        writer.arrays["scale"] = np.reshape(self._scale, -1)
-        return {"single_output": self._single_output, "dtype": self._target_dtype.name}
-
-    def _unpack(self, reader: Reader, description: dict[str, Any]) -> int:
-        shift = reader.array("shift", np.float64, (None,))
-        scale = reader.array("scale", np.float64, shift.shape, lowest=float(np.nextafter(0, 1)))
-        self._single_output = description["single_output"] is True
-        if description["dtype"] not in ("float32", "float64") or (self._single_output and len(shift) != 1):
-            raise ModelFileError("the description of its targets is damaged.")
-        self._target_dtype = np.dtype(description["dtype"])
-        self._shift, self._scale = (a.reshape(()) if self._single_output else a for a in (shift, scale))
-        return len(shift)
-
-    def _pack_labels(self, writer: Writer) -> None:
-        writer.arrays["targets"] = self._examples.y
-
-    def _unpack_labels(self, reader: Reader, n_examples: int) -> tuple[Array, Array]:
-        y = reader.array("targets", np.float64, (n_examples, *self._scale.shape))
-        return y, _normalised(y, self._shift, self._scale)
-
-    def _normalisation(self, y: Array, weights: Array) -> tuple[Array, Array]:
-        if not self.normalize_y:
-            return np.zeros(y.shape[1:]), np.ones(y.shape[1:])
-        shift = np.average(y, axis=0, weights=weights)
-        largest = np.abs(y - shift).max(axis=0)
-        largest = np.where(largest > 0, largest, 1.0)  # the squares of very large targets would overflow
-        scale = largest * np.sqrt(np.average(((y - shift) / largest) ** 2, axis=0, weights=weights))
-        return shift, np.where(scale > 0, scale, 1.0)
-
-
-def _normalised(y: Array, shift: Array, scale: Array) -> Array:
-    return ((y - shift) / scale).reshape(len(y), -1)
-
-
-def _precision(y: Array) -> np.dtype:
-    """Only float32 data with float32 targets give float32 predictions."""
-    return np.dtype(np.float32 if np.result_type(y.dtype, np.float32) == np.float32 else np.float64)
+        covariance = self._checked(posterior.covariance(self._test_rows(X), self._variance_options()))
+        if include_noise:
+            covariance[np.diag_indices_from(covariance)] += self.noise_
+        return covariance

@@ -1,0 +1,383 @@
+"""What is learned: classes, real values, or what all samples have in common, each a frozen task made of parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import numpy as np
+from sklearn.utils import check_array, check_consistent_length, column_or_1d, compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from histogp._classes import balanced_noise, carried_over, class_weights, codes_in, merged
+from histogp._core.codecs import Classes, Codec, Inliers, Reals
+from histogp._core.data import Array, Rows
+from histogp._core.operators.contract import Features, updates_of
+from histogp._core.posterior import Posterior, PredictionOptions
+from histogp._core.predict_only import Predictor
+from histogp._core.solvers.problem import Noise
+from histogp._core.variance import METHODS, Variance
+
+# The part of normal samples, left out of training one at a time, that count as outliers by default.
+REJECTED = 0.05
+C = TypeVar("C", bound=Codec)
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """What a model was told, as long as it may go on learning: one entry for each training sample.
+
+    ids : (N,), ascending: the number of a sample among all that were ever given
+    y : (N,) or (N, M), what a codec keeps of its label
+    weights : (N,), positive, as they were given
+    n_given : how many samples were ever given, also those that are forgotten or had the weight zero
+    """
+
+    ids: Array
+    y: Array
+    weights: Array
+    n_given: int
+
+    @classmethod
+    def given(cls, y: Array, weights: Array) -> Samples:
+        """The first samples; those of weight zero are not kept, but have numbers, too."""
+        kept = weights > 0
+        return cls(np.flatnonzero(kept), y[kept], weights[kept], len(weights))
+
+    def joined(self, more: Samples) -> Samples:
+        """With samples that were given after these."""
+        return Samples(
+            np.concatenate([self.ids, self.n_given + more.ids]),
+            np.concatenate([self.y, more.y]),
+            np.concatenate([self.weights, more.weights]),
+            self.n_given + more.n_given,
+        )
+
+    def only(self, kept: Array) -> Samples:
+        """Those of a mask, (N,)."""
+        if not kept.any():
+            raise ValueError("These are all training examples; a model without any is one that has not been fitted.")
+        return replace(self, ids=self.ids[kept], y=self.y[kept], weights=self.weights[kept])
+
+    def index_of(self, ids: Any) -> Array:
+        """Where the samples with these numbers are, in their order."""
+        try:
+            ids = np.atleast_1d(np.asarray(ids))
+        except ValueError:  # rows of different lengths
+            ids = np.empty((0, 0))
+        if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
+            raise ValueError(f"ids must be whole numbers, as ids_ has them; got {ids!r}.")
+        index = np.searchsorted(self.ids, ids)
+        known = index < len(self.ids)
+        known[known] = self.ids[index[known]] == ids[known]
+        if not known.all():
+            raise ValueError(
+                f"There is no training example with the number {ids[~known][0]}; ids_ has those there are."
+            )
+        if len(np.unique(ids)) < len(ids):
+            raise ValueError("An example occurs twice in ids.")
+        return index.astype(int)
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded(Generic[C]):
+    """Training samples and what their ``y`` means.
+
+    kept : mask of the samples that take part, of those that were given, or of those before a change
+    """
+
+    codec: C
+    samples: Samples
+    kept: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A Gaussian process is conditioned on targets, (N, M), with noise."""
+
+    targets: Array
+    noise: Noise
+
+
+class Task(Protocol[C]):
+    """What differs between kinds of estimators.
+
+    codec : what says what the ``y`` of samples mean
+    y_checks : how scikit-learn is to check the labels that users give
+    """
+
+    codec: ClassVar[type[Any]]
+    y_checks: ClassVar[dict[str, bool]]
+
+    def begin(self, y: Any, weights: Array, declared: Array | None = None) -> Encoded[C]:
+        """The first samples; ``declared`` are classes to know of, None if ``y`` has all there are."""
+
+    def extend(self, codec: C, samples: Samples, y: Any, weights: Array, declared: Array | None = None) -> Encoded[C]:
+        """Further samples after those that are known."""
+
+    def forget(self, codec: C, samples: Samples, kept: Array) -> Encoded[C]:
+        """The samples of a mask, (N,), alone."""
+
+    def problem(self, encoded: Encoded[C], noise: float) -> Problem:
+        """What the samples come to."""
+
+    def warm_start(self, alpha: Array, before: C, after: C, shared_noise: bool) -> Array:
+        """Solutions, (N, M), for the codec ``before`` as a guess of those for the codec ``after``."""
+
+    def finish(
+        self, encoded: Encoded[C], posterior: Posterior, noise: float, options: PredictionOptions
+    ) -> tuple[C, str | None]:
+        """The codec with what only the posterior tells; and a sentence if variances fell short, or None."""
+
+    def prepare(self, posterior: Posterior | Predictor, rows: Rows, options: PredictionOptions) -> None:
+        """Let the posterior prepare what predictions need of the training samples; ``rows`` are none, of some width."""
+
+
+@dataclass(frozen=True)
+class Classification:
+    """Of label regression, one class against the rest."""
+
+    class_weight: Any
+
+    codec: ClassVar[type[Classes]] = Classes
+    y_checks: ClassVar[dict[str, bool]] = {}
+
+    def begin(self, y: Array, weights: Array, declared: Array | None = None) -> Encoded[Classes]:
+        check_classification_targets(y)
+        classes = np.unique(y) if declared is None else merged(declared, y)
+        if declared is None and len(classes) < 2:
+            raise ValueError("A classifier needs at least 2 classes; the data contain only one class.")
+        if declared is None and isinstance(self.class_weight, dict):
+            compute_class_weight(self.class_weight, classes=classes, y=y)  # refuses classes that it does not name
+        weights = self._without_ignored(y, weights)
+        if not weights.any():
+            raise ValueError("class_weight and sample_weight together leave no example with a positive weight.")
+        return Encoded(Classes(classes), Samples.given(codes_in(classes, y), weights), weights > 0)
+
+    def extend(
+        self, codec: Classes, samples: Samples, y: Array, weights: Array, declared: Array | None = None
+    ) -> Encoded[Classes]:
+        check_classification_targets(y)
+        classes = merged(codec.classes, y if declared is None else merged(declared, y))
+        weights = self._without_ignored(y, weights)
+        known = replace(samples, y=codes_in(classes, codec.classes)[samples.y])
+        return Encoded(Classes(classes), known.joined(Samples.given(codes_in(classes, y), weights)), weights > 0)
+
+    def relabel(self, codec: Classes, samples: Samples, index: Array, y: Any) -> Encoded[Classes]:
+        """Other labels for some samples; a class whose last sample goes, goes too."""
+        y = column_or_1d(np.atleast_1d(y))
+        check_consistent_length(index, y)
+        check_classification_targets(y)
+        classes = merged(codec.classes, y)
+        codes = codes_in(classes, codec.classes)[samples.y]
+        had = np.unique(codes)
+        codes[index] = codes_in(classes, y)
+        kept = np.ones(len(codes), bool)
+        kept[index] = self._without_ignored(y, np.ones(len(y))) > 0
+        return _without_lost_classes(classes, had, replace(samples, y=codes), kept)
+
+    def forget(self, codec: Classes, samples: Samples, kept: Array) -> Encoded[Classes]:
+        return _without_lost_classes(codec.classes, np.unique(samples.y), samples, kept)
+
+    def problem(self, encoded: Encoded[Classes], noise: float) -> Problem:
+        classes, codes, weights = encoded.codec.classes, encoded.samples.y, encoded.samples.weights
+        targets = encoded.codec.encode(codes)
+        if self.class_weight == "balanced-ovr":
+            return Problem(targets, balanced_noise(noise, codes, weights, len(classes)))
+        if self.class_weight is not None:
+            weights = weights * class_weights(self.class_weight, classes, codes, weights)[codes]
+            if weights.min() == 0:
+                raise ValueError("class_weight is zero for examples that the model has learned: fit it again.")
+        return Problem(targets, Noise(noise / weights))
+
+    def warm_start(self, alpha: Array, before: Classes, after: Classes, shared_noise: bool) -> Array:
+        return carried_over(alpha, before.classes, after.classes, shared_noise)
+
+    def finish(
+        self, encoded: Encoded[Classes], posterior: Posterior, noise: float, options: PredictionOptions
+    ) -> tuple[Classes, None]:
+        return encoded.codec, None
+
+    def prepare(self, posterior: Posterior | Predictor, rows: Rows, options: PredictionOptions) -> None:
+        posterior.temperature(options.variance)
+
+    def _without_ignored(self, y: Array, weights: Array) -> Array:
+        """The weights of samples, zero where that of their class is."""
+        setting = self.class_weight.items() if isinstance(self.class_weight, dict) else ()
+        ignored = [label for label, weight in setting if weight == 0]
+        return np.where(np.isin(y, ignored), 0.0, weights) if ignored else weights
+
+
+def _without_lost_classes(classes: Array, had: Array, samples: Samples, kept: Array) -> Encoded[Classes]:
+    """The samples of the mask ``kept``, without classes that have none left; ``had`` are numbers of those that had."""
+    samples = samples.only(kept)
+    left = np.setdiff1d(np.arange(len(classes)), np.setdiff1d(had, samples.y))
+    return Encoded(Classes(classes[left]), replace(samples, y=np.searchsorted(left, samples.y)), kept)
+
+
+@dataclass(frozen=True)
+class Regression:
+    """Of one or several real outputs."""
+
+    normalize_y: bool
+
+    codec: ClassVar[type[Reals]] = Reals
+    y_checks: ClassVar[dict[str, bool]] = {"multi_output": True, "y_numeric": True}
+
+    def begin(self, y: Array, weights: Array, declared: Array | None = None) -> Encoded[Reals]:
+        samples = Samples.given(np.asarray(y, np.float64), weights)
+        return self._encoded(samples, _precision(y), weights > 0)
+
+    def extend(
+        self, codec: Reals, samples: Samples, y: Array, weights: Array, declared: Array | None = None
+    ) -> Encoded[Reals]:
+        _check_outputs(codec, y)
+        samples = samples.joined(Samples.given(np.asarray(y, np.float64), weights))
+        return self._encoded(samples, np.result_type(codec.dtype, _precision(y)), weights > 0)
+
+    def relabel(self, codec: Reals, samples: Samples, index: Array, y: Any) -> Encoded[Reals]:
+        """Other values for some samples."""
+        is_single_row = np.ndim(y) < samples.y.ndim
+        y = check_array(np.asarray(y)[None] if is_single_row else y, ensure_2d=False, dtype=np.float64)
+        check_consistent_length(index, y)
+        _check_outputs(codec, y)
+        corrected = samples.y.copy()
+        corrected[index] = y
+        return self._encoded(replace(samples, y=corrected), codec.dtype, np.ones(len(corrected), bool))
+
+    def forget(self, codec: Reals, samples: Samples, kept: Array) -> Encoded[Reals]:
+        return self._encoded(samples.only(kept), codec.dtype, kept)
+
+    def problem(self, encoded: Encoded[Reals], noise: float) -> Problem:
+        samples = encoded.samples
+        return Problem(encoded.codec.encode(samples.y), Noise(noise / samples.weights))
+
+    def warm_start(self, alpha: Array, before: Reals, after: Reals, shared_noise: bool) -> Array:
+        return alpha * np.reshape(before.unit / after.unit, -1)
+
+    def finish(
+        self, encoded: Encoded[Reals], posterior: Posterior, noise: float, options: PredictionOptions
+    ) -> tuple[Reals, None]:
+        return encoded.codec, None
+
+    def prepare(self, posterior: Posterior | Predictor, rows: Rows, options: PredictionOptions) -> None:
+        """A mean needs nothing beside its table."""
+
+    def _encoded(self, samples: Samples, dtype: np.dtype, kept: Array) -> Encoded[Reals]:
+        y, weights = samples.y, samples.weights
+        shift, unit = np.zeros(y.shape[1:]), np.ones(y.shape[1:])
+        if self.normalize_y:
+            shift = np.average(y, axis=0, weights=weights)
+            largest = np.abs(y - shift).max(axis=0)
+            largest = np.where(largest > 0, largest, 1.0)  # the squares of very large targets would overflow
+            unit = largest * np.sqrt(np.average(((y - shift) / largest) ** 2, axis=0, weights=weights))
+            unit = np.where(unit > 0, unit, 1.0)
+        return Encoded(Reals(shift, unit, dtype), samples, kept)
+
+
+def _check_outputs(codec: Reals, y: Array) -> None:
+    if y.shape[1:] != np.shape(codec.unit):
+        expected = "(n,)" if codec.is_vector else f"(n, {codec.n_outputs})"
+        raise ValueError(f"y has the shape {y.shape}, but the model has learned targets of the shape {expected}.")
+
+
+def _precision(y: Array) -> np.dtype:
+    """Only float32 data with float32 targets give float32 predictions."""
+    return np.dtype(np.float32 if np.result_type(y.dtype, np.float32) == np.float32 else np.float64)
+
+
+@dataclass(frozen=True)
+class OneClass:
+    """Detection of samples unlike those seen, which all have the label 1; see `HistogramGPOneClass`."""
+
+    criterion: str
+    method: str
+    contamination: Any
+
+    codec: ClassVar[type[Inliers]] = Inliers
+    y_checks: ClassVar[dict[str, bool]] = {}
+
+    def begin(self, y: None, weights: Array, declared: Array | None = None) -> Encoded[Inliers]:
+        return self._encoded(Samples.given(np.ones(len(weights)), weights), weights > 0)
+
+    def extend(
+        self, codec: Inliers, samples: Samples, y: None, weights: Array, declared: Array | None = None
+    ) -> Encoded[Inliers]:
+        return self._encoded(samples.joined(Samples.given(np.ones(len(weights)), weights)), weights > 0)
+
+    def forget(self, codec: Inliers, samples: Samples, kept: Array) -> Encoded[Inliers]:
+        return self._encoded(samples.only(kept), kept)
+
+    def problem(self, encoded: Encoded[Inliers], noise: float) -> Problem:
+        is_bound = self.method != "auto" and METHODS[self.method].kind == "bound"
+        if self.contamination == "auto" and self.criterion != "mean" and is_bound:
+            raise ValueError(
+                f'contamination="auto" needs the variance itself, of which method={self.method!r} is only a bound: '
+                "give a number as contamination, or another method."
+            )
+        samples = encoded.samples
+        return Problem(encoded.codec.encode(samples.y), Noise(noise / samples.weights))
+
+    def warm_start(self, alpha: Array, before: Inliers, after: Inliers, shared_noise: bool) -> Array:
+        return alpha
+
+    def finish(
+        self, encoded: Encoded[Inliers], posterior: Posterior, noise: float, options: PredictionOptions
+    ) -> tuple[Inliers, str | None]:
+        weights, part = encoded.samples.weights, self.contamination
+        if self.contamination == "auto":
+            left_out = posterior.leave_one_out(options.variance)
+            scores, shortfall = self._score(left_out.means[:, 0], left_out.variances[:, 0], noise), left_out.shortfall
+            weights, part = weights[left_out.index], REJECTED
+        else:
+            rows = updates_of(posterior.operator).training_rows()
+            scores, shortfall = self.scores(posterior, rows, noise, options)
+        return replace(encoded.codec, offset=_quantile(scores, weights, part)), shortfall
+
+    def prepare(self, posterior: Posterior | Predictor, rows: Rows, options: PredictionOptions) -> None:
+        if self.criterion == "mean":
+            return
+        method = self._method_for(posterior)
+        chosen = METHODS[METHODS[method].instead(posterior.operator) or method]
+        if chosen.name == "precise" and posterior.operator.offer(Features) is not None:
+            return
+        if chosen.needs_training:
+            raise ValueError(
+                f"Scores by the variance {method!r} need the training examples: save them too (include_training=True), "
+                'or fit with method="sampled".'
+            )
+        posterior.variance(rows, method, options.variance)
+
+    def scores(
+        self, posterior: Posterior | Predictor, rows: Rows, noise: float, options: PredictionOptions
+    ) -> Variance:
+        """How much test samples are like the training samples, (n,); and a sentence if variances fell short."""
+        means, latent = np.empty(0), Variance(np.empty(0))
+        if self.criterion != "variance":
+            means = options.mean(posterior, rows)[:, 0]
+        if self.criterion != "mean":
+            latent = posterior.variance(rows, self._method_for(posterior), options.variance)
+        return Variance(self._score(means, latent.values, noise), latent.shortfall)
+
+    def _score(self, means: Array, latent: Array, noise: float) -> Array:
+        if self.criterion == "mean":
+            return means
+        return -latent if self.criterion == "variance" else means / np.sqrt(latent + noise)
+
+    def _method_for(self, posterior: Posterior | Predictor) -> str:
+        return posterior.quick_method() if self.method == "auto" else self.method
+
+    def _encoded(self, samples: Samples, kept: Array) -> Encoded[Inliers]:
+        return Encoded(Inliers(np.nan, self.criterion, self.method), samples, kept)
+
+
+def _quantile(values: Array, weights: Array, part: float) -> float:
+    """Interpolated, as if each value occurred as often as its weight says."""
+    order = np.argsort(values)
+    upto = np.cumsum(weights[order] / weights.min())
+    place = max(part * (upto[-1] - 1), 0.0)
+    below, above = (
+        values[order[min(np.searchsorted(upto, rounded, side="right"), len(order) - 1)]]
+        for rounded in (np.floor(place), np.ceil(place))
+    )
+    return float(below + (place - np.floor(place)) * (above - below))
