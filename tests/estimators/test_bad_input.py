@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from discovery import all_estimators
 from oracles import histograms
 from scipy import sparse
 
-from histogp import HistogramGPClassifier, HistogramGPRegressor
+from histogp import HistogramGPClassifier
 from histogp.kernels import Exponential, HistogramIntersection, Power
 
 X = histograms(40, 5)
@@ -71,7 +72,7 @@ def test_a_refit_on_another_width_that_fails_leaves_the_old_width():
     clf.predict(X)
 
 
-@pytest.mark.parametrize("make", [HistogramGPClassifier, HistogramGPRegressor])
+@pytest.mark.parametrize("make", all_estimators("histogp.gp"))
 def test_predict_refuses(make):
     with pytest.raises(ValueError, match="not fitted"):
         make().predict(X)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from discovery import all_estimators, targets_for
 from oracles import alike, histograms
 from scipy import sparse
 from sklearn import config_context
@@ -19,9 +20,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor
 from histogp.kernels import HistogramIntersection, Power
 
-ESTIMATORS = [HistogramGPClassifier, HistogramGPRegressor]
+ESTIMATORS = all_estimators("histogp.gp")
 X = histograms(60, 6)
-Y = {HistogramGPClassifier: (X[:, 1] > X[:, 2]).astype(int), HistogramGPRegressor: X[:, 1] - X[:, 2]}
+Y = {make: targets_for(make, X) for make in ESTIMATORS}
 
 
 def expected_to_fail(estimator):
@@ -37,7 +38,7 @@ def expected_to_fail(estimator):
 
 @pytest.mark.usefixtures("non_negative_blobs")
 @parametrize_with_checks(
-    [make(**options) for make in (*ESTIMATORS, HistogramGPOneClass) for options in ({}, {"solver": "cg", "tol": 1e-10})]
+    [make(**options) for make in ESTIMATORS for options in ({}, {"solver": "cg", "tol": 1e-10})]
     + [
         HistogramGPOneClass(criterion="mean"),
         HistogramGPOneClass(criterion="ratio", method="calibrated"),
@@ -53,6 +54,16 @@ def expected_to_fail(estimator):
 )
 def test_common_checks(estimator, check):
     check(estimator)
+
+
+def test_estimators_are_discovered():
+    assert [HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor] == ESTIMATORS
+
+
+@pytest.mark.parametrize("make", ESTIMATORS)
+def test_an_estimator_is_a_model_and_little_else(make):
+    ours = [base.__name__ for base in make.__mro__ if base.__module__.startswith("histogp.gp")]
+    assert ours == [make.__name__, "HistogramGP"]
 
 
 @pytest.mark.parametrize("make", ESTIMATORS)

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from discovery import all_estimators
 from oracles import histograms, kernel_matrix
 from scipy import sparse
 from sklearn.utils import compute_class_weight
@@ -15,6 +16,7 @@ import histogp
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor, Optimizer
 from histogp._core.solvers import factors
 from histogp._estimator import updating
+from histogp.gp import _model
 from histogp.kernels import HistogramIntersection, Power
 
 N, D = 150, 8
@@ -219,7 +221,7 @@ def test_rows_are_merged_and_not_sorted_again(monkeypatch):
 
 
 @pytest.mark.portable
-@pytest.mark.parametrize("make", [HistogramGPClassifier, HistogramGPRegressor, HistogramGPOneClass])
+@pytest.mark.parametrize("make", all_estimators("histogp.gp"))
 def test_a_saved_model_goes_on_learning(make, tmp_path):
     y = {HistogramGPClassifier: Y, HistogramGPRegressor: TARGETS}.get(make, np.ones(N))
     model = make(random_state=0).fit(X[:90], y[:90], sample_weight=WEIGHTS[:90]).forget([4, 5])
@@ -406,35 +408,64 @@ def test_an_update_that_another_thread_has_overtaken_says_so():
     assert model.n_examples_ == 61
 
 
+def test_a_fit_that_another_one_has_overtaken_says_so(monkeypatch):
+    model = HistogramGPClassifier()
+
+    def overtake(*arguments):
+        monkeypatch.undo()
+        model.fit(X[:, :3], Y)
+        return _model.build_operator(*arguments)
+
+    monkeypatch.setattr(_model, "build_operator", overtake)
+    with pytest.raises(RuntimeError, match="Another thread"):
+        model.fit(X, Y)
+    assert model.n_features_in_ == 3
+    assert model.predict(X[:, :3]).shape == (N,)
+    assert not hasattr(model, "_callback_fit_ctx")
+
+
+# Two states of each estimator. What belongs to one does not fit, or not well, together with the other.
+STATES = {
+    HistogramGPClassifier: (Y[:60], [*Y[:60], *(f"new{k % 40}" for k in range(N - 60))]),
+    HistogramGPRegressor: (TARGETS[:60], np.stack([TARGETS, -10 * TARGETS**2, TARGETS - 9], axis=1)),
+    HistogramGPOneClass: (None, None),
+}
+READERS = ("predict", "decision_function", "predict_proba", "predict_variance", "score_samples")
+
+
 @pytest.mark.parametrize("prediction", ["exact", "quantized"])
-def test_readers_see_the_old_or_the_new_state(prediction):
-    """Classes come and go while others predict: scores and classes would not fit together in a mixture."""
-    model = HistogramGPClassifier(prediction=prediction, n_bins=4).fit(X[:60], Y[:60])
-    wide = copy.deepcopy(model).partial_fit(X[60:], [f"new{k % 40}" for k in range(N - 60)])
-    expected = {scores.tobytes() for scores in (model.decision_function(TEST), wide.decision_function(TEST))}
-    shapes = {4, 44}
+@pytest.mark.parametrize("make", all_estimators("histogp.gp"))
+def test_readers_see_the_old_or_the_new_state(make, prediction):
+    """Classes, outputs and samples come and go while others predict: scores and what they mean must not mix."""
+    options = {"normalize_y": True} if make is HistogramGPRegressor else {}
+    model, wide = (
+        make(prediction=prediction, n_bins=4, **options).fit(X[:n], y)
+        for n, y in zip((60, N), STATES[make], strict=True)
+    )
+    readers = [name for name in READERS if hasattr(model, name)]
+    expected = {name: {getattr(state, name)(TEST).tobytes() for state in (model, wide)} for name in readers}
+    assert len(expected["predict_variance"]) == 2
     failures, stop = [], threading.Event()
 
     def read():
         try:
             while not stop.is_set():
-                assert model.predict_proba(TEST[:3]).shape[1] in shapes
-                assert model.decision_function(TEST).tobytes() in expected
-                assert len(model.predict(TEST)) == 40
+                for name in readers:
+                    assert getattr(model, name)(TEST).tobytes() in expected[name], name
         except Exception as error:
             failures.append(error)
 
-    readers = [threading.Thread(target=read) for _ in range(3)]
-    for reader in readers:
-        reader.start()
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
     before, after = vars(model), vars(wide)
     for k in range(200):
         with updating(model) as changed:
             changed.__dict__.clear()
             changed.__dict__.update(after if k % 2 == 0 else before)
     stop.set()
-    for reader in readers:
-        reader.join()
+    for thread in threads:
+        thread.join()
     assert not failures, failures[0]
 
 

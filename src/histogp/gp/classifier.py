@@ -176,7 +176,10 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HistogramGPClassifier:
-        """Learn from examples and their labels.
+        """Learn from samples and their labels.
+
+        A failed or interrupted fit changes nothing, and other threads may go on predicting meanwhile. Of two fits of
+        one estimator at the same time the one that ends last raises RuntimeError and is left out.
 
         Parameters
         ----------

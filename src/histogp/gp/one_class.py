@@ -143,7 +143,10 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> HistogramGPOneClass:
-        """Learn what examples look like.
+        """Learn what samples look like.
+
+        A failed or interrupted fit changes nothing, and other threads may go on predicting meanwhile. Of two fits of
+        one estimator at the same time the one that ends last raises RuntimeError and is left out.
 
         Parameters
         ----------
@@ -194,12 +197,14 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
     @reading
     def decision_function(self, X: Any) -> Array:
         """`score_samples` minus ``offset_``, (n,): negative for outliers."""
-        return self._checked_scores(X) - self.offset_
+        scores = self._checked_scores(X)
+        return scores - self.offset_
 
     @reading
     def predict(self, X: Any) -> Array:
         """1 for rows like the training examples and -1 for others, (n,)."""
-        return self._codec.decode(self._checked_scores(X))
+        scores = self._checked_scores(X)
+        return self._codec.decode(scores)
 
     def _checked_scores(self, X: Any) -> Array:
         """Scores that the offset belongs to, (n,)."""

@@ -162,7 +162,10 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HistogramGPRegressor:
-        """Learn from examples and their targets.
+        """Learn from samples and their targets.
+
+        A failed or interrupted fit changes nothing, and other threads may go on predicting meanwhile. Of two fits of
+        one estimator at the same time the one that ends last raises RuntimeError and is left out.
 
         Parameters
         ----------
