@@ -411,12 +411,12 @@ def test_an_update_that_another_thread_has_overtaken_says_so():
 def test_a_fit_that_another_one_has_overtaken_says_so(monkeypatch):
     model = HistogramGPClassifier()
 
-    def overtake(*arguments):
+    def overtake(kernel):
         monkeypatch.undo()
         model.fit(X[:, :3], Y)
-        return _model.build_operator(*arguments)
+        return _model.as_kernel(kernel)
 
-    monkeypatch.setattr(_model, "build_operator", overtake)
+    monkeypatch.setattr(_model, "as_kernel", overtake)
     with pytest.raises(RuntimeError, match="Another thread"):
         model.fit(X, Y)
     assert model.n_features_in_ == 3
