@@ -853,7 +853,8 @@ def active_learning(answers: Answers) -> None:
             )
             curve = learner.run(labels, 50, scoring=lambda model: model.score(pool[:100], model.predict(pool[:100])))
             answers.put(f"learner/{kernel}/{strategy}/queried", learner.queried_)
-            answers.put(f"learner/{kernel}/{strategy}/n_examples", curve["n_examples"])
+            counted = {name: values for name, values in curve.items() if not name.endswith("_seconds")}
+            answers.put(f"learner/{kernel}/{strategy}/curve", counted)
             put_predictions(answers, f"learner/{kernel}/{strategy}", learner.estimator, test_rows())
 
 
