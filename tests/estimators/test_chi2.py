@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from chi2_features import features
 from kernel_operators import FixedChi2, map_of
-from oracles import alike, chi2_kernel, histograms
+from oracles import Answer, alike, chi2_kernel, histograms
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
@@ -195,7 +195,9 @@ def test_a_model_of_many_examples_keeps_its_points(monkeypatch):
     assert model.kernel_.get_params() == kernel.get_params()
     points = map_of(model).points
     assert points.shape == (4, D)
-    monkeypatch.setattr("histogp.kernels.chi_squared.FEW_TO_ADAPT", N)
+    few = copy.deepcopy(model).partial_fit(TEST, Y[: len(TEST)])
+    assert np.abs(map_of(few).points - points).max() > 1e-3
+    monkeypatch.setattr("histogp.kernels.chi_squared.FEW_TO_ADAPT", N)  # from here on samples are many
     model.partial_fit(TEST, Y[: len(TEST)]).forget([0, 1])
     assert map_of(model).points is points
     again = HistogramGPClassifier(model.kernel_).fit(TEST, Y[: len(TEST)])
@@ -489,9 +491,14 @@ def test_probabilities_with_more_features_than_rows_and_many_rows(monkeypatch):
     wide = np.random.default_rng(0).random((330, 120))
     labels = wide[:, 0] > wide[:, 1]
     exact = HistogramGPClassifier("chi2", random_state=0).fit(wide, labels).predict_proba(wide[:9])
-    monkeypatch.setattr("histogp._core.solvers.is_small", lambda *sizes: False)
-    found = HistogramGPClassifier("chi2", random_state=0, tol=1e-8).fit(wide, labels).predict_proba(wide[:9])
+    is_small = Answer(False)
+    monkeypatch.setattr("histogp._core.solvers.is_small", is_small)
+    model = HistogramGPClassifier("chi2", random_state=0, tol=1e-8).fit(wide, labels)
+    assert is_small.n_calls >= 1
+    assert model.n_iter_ > 1
+    found = model.predict_proba(wide[:9])
     np.testing.assert_allclose(found, exact, atol=0.02)
+    assert not np.array_equal(found, exact)
 
 
 def test_points_are_chosen_again_while_examples_are_few():

@@ -293,9 +293,11 @@ def test_what_is_learnt_piece_by_piece_is_a_fit(name, beta, options):
 
 
 def test_the_kernel_stays_with_many_examples(monkeypatch):
-    monkeypatch.setattr("histogp.kernels.chi_squared.FEW_TO_ADAPT", 40)
     model = HistogramGPClassifier(ExpChi2(M)).fit(X[:40], Y[:40])
     before = value_of(model)
+    few = copy.deepcopy(model).partial_fit(X[40:], Y[40:])
+    assert few.kernel_.beta != model.kernel_.beta
+    monkeypatch.setattr("histogp.kernels.chi_squared.FEW_TO_ADAPT", 40)  # from here on samples are many
     model.partial_fit(X[40:], Y[40:])
     same_map(value_of(model), before)
     assert model.kernel_.beta == inverse_median(X[:40])

@@ -22,6 +22,7 @@ import histogp
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor, ModelFileError
 from histogp.io import container
 from histogp.kernels import Exponential, HistogramIntersection, Power
+from histogp.solvers import cholesky
 
 pytestmark = pytest.mark.portable
 
@@ -464,3 +465,24 @@ def test_a_failing_write_leaves_the_old_file_and_no_other(path, monkeypatch):
         fitted("texts").save(path)
     assert path.read_text() == "old"
     assert os.listdir(path.parent) == [path.name]
+
+
+@pytest.mark.parametrize("include_training", [True, False])
+def test_a_file_does_not_grow_because_probabilities_were_asked_for(include_training, path):
+    """They need calibrated variances of left-out rows, whose tables are as large as the data; nobody wants these."""
+    rows = histograms(cholesky.SMALL_N + 100, 8)
+    model = HistogramGPClassifier(prediction="quantized", n_bins=16, random_state=0).fit(rows, rows[:, 1] > rows[:, 2])
+    assert model.n_iter_ > 1
+
+    def size():
+        model.save(path, include_training)
+        return path.stat().st_size
+
+    before = size()
+    expected = model.predict_proba(rows[:3])
+    assert size() < before + 1000  # the temperature
+    np.testing.assert_array_equal(histogp.load(path).predict_proba(rows[:3]), expected)
+    # Who asks for them wants them in the file.
+    variances = model.predict_variance(rows[:3], "calibrated")
+    assert size() > before + 50_000
+    np.testing.assert_array_equal(histogp.load(path).predict_variance(rows[:3], "calibrated"), variances)

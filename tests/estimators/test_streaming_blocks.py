@@ -14,6 +14,7 @@ from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
 
 from histogp.feature_maps import AdditiveChi2Map, BlockMap, ExpChi2Sampler
+from histogp.primal.factored import FactoredRidge
 from histogp.streaming import StreamingGroupLasso, StreamingRidge, StreamingRidgeClassifier
 
 RNG = np.random.default_rng(0)
@@ -465,6 +466,17 @@ def ranked(rank, **options):
 # Equal ranks.
 
 
+@pytest.fixture
+def with_factors(request, monkeypatch):
+    """Whether penalties are searched with factors, as with very many features; that this was done is checked."""
+    used, factor = [], FactoredRidge._factor
+    monkeypatch.setattr(FactoredRidge, "_factor", lambda self, alpha: used.append(alpha) or factor(self, alpha))
+    if request.param:
+        monkeypatch.setattr("histogp.estimators.streaming.ridge.MANY_FEATURES", 0)
+    yield
+    assert bool(used) == request.param
+
+
 def left_out_scores(Z, some, alpha, weights, units):
     """The scores of some rows, each by a model of all others."""
     found = []
@@ -477,11 +489,10 @@ def left_out_scores(Z, some, alpha, weights, units):
     return np.array(found)
 
 
-@pytest.mark.parametrize("many_features", [1500, 0])
+@pytest.mark.parametrize("with_factors", [False, True], indirect=True)
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 @pytest.mark.parametrize("rank", [1, 20, 90])
-def test_left_out_scores_of_a_rank_are_equal(rank, class_weight, many_features, monkeypatch):
-    monkeypatch.setattr("histogp.streaming.ridge_models.MOST_DECOMPOSED_FEATURES", many_features)
+def test_left_out_scores_of_a_rank_are_equal(rank, class_weight, with_factors):
     options = dict(alpha=0.1, n_left_out=90, class_weight=class_weight)
     before = StreamingRidgeClassifier(**options).fit(X, LABELS)
     after = StreamingRidgeClassifier(equal_rank=rank, **options)
@@ -558,11 +569,10 @@ def test_classes_without_rows_are_not_predicted():
     np.testing.assert_array_equal(model.predict(TEST), plain.predict(TEST))
 
 
-@pytest.mark.parametrize("many_features", [1500, 0])
+@pytest.mark.parametrize("with_factors", [False, True], indirect=True)
 @pytest.mark.parametrize("weights", [None, [1.0, 2.0]])
 @pytest.mark.parametrize("made", [sparse.csr_array, sparse.csr_matrix])
-def test_sparse_rows_are_left_out_like_dense_ones(made, weights, many_features, monkeypatch):
-    monkeypatch.setattr("histogp.streaming.ridge_models.MOST_DECOMPOSED_FEATURES", many_features)
+def test_sparse_rows_are_left_out_like_dense_ones(made, weights, with_factors):
     blocks = [("terms", CHI2, slice(0, 3)), ("same", None, [4, 5])]
     model = StreamingRidgeClassifier(blocks=blocks, block_weights=weights, equal_rank=20, random_state=0)
     expected = clone(model).fit(X, LABELS)

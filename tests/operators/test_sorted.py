@@ -6,7 +6,7 @@ from kernel_operators import kernel_operator
 from oracles import Log, close, dense, histograms, kernel_matrix
 from scipy import sparse
 
-from histogp._core.data import Rows
+from histogp._core.data import Rows, SortedColumns
 from histogp.kernels import Chi2, Exponential, HistogramIntersection, Power, Transform
 from operators.intersection_kernels import kernels
 from operators.suite import CoreSuite, D, TablesSuite, UpdatesTuningSuite
@@ -97,6 +97,57 @@ def test_threads_that_share_many_columns_change_rounding_only():
     one, two = (kernel_operator(X, HistogramIntersection(), n) for n in (1, 2))
     close(one.matmat(V), two.matmat(V), rtol=1e-13)
     np.testing.assert_array_equal(two.matmat(V), two.matmat(V))
+
+
+@pytest.fixture
+def merged(monkeypatch):
+    """Numbers of rows that were merged into sorted columns, which takes time in proportion to all non-zeros."""
+    found, merge = [], SortedColumns.merge
+
+    def counted(self, rows):
+        found.append(rows.n_rows)
+        return merge(self, rows)
+
+    monkeypatch.setattr(SortedColumns, "merge", counted)
+    return found
+
+
+def test_a_hundred_rows_that_come_one_by_one_are_merged_at_once(merged):
+    """Any look at the columns would merge them: what is known of few values is all that products need."""
+    X = np.random.default_rng(0).poisson(1.0, (500, 4)).astype(float)
+    K = kernel_matrix(X, X, HistogramIntersection())
+    operator = build_operator(X[:400], resolve(HistogramIntersection(), 4))
+    operator.matmat(np.ones((400, 1)))
+    for n in range(400, 500):
+        operator = operator.extend(Rows.from_array(X[n : n + 1]))
+        assert operator.n_rows == n + 1
+    assert operator.product_cost == np.count_nonzero(X)
+    close(operator.matmat(np.eye(500)), K)
+    close(operator.table(np.eye(500)).evaluate(Rows.from_array(X)), K)
+    assert merged == []
+    for _ in range(2):
+        close(operator.matrix(), K)
+        close(operator.diagonal(), K.diagonal())
+    assert merged == [100]
+
+
+def test_a_hundred_rows_with_values_of_their_own_are_merged_once_each(merged):
+    X = np.random.default_rng(0).random((500, 4))
+    data = SortedColumns.from_rows(Rows.from_array(X[:400]))
+    for n in range(400, 500):
+        data = data.extend(Rows.from_array(X[n : n + 1]))
+        assert (data.n_rows, data.n_columns, data.n_nonzeros) == (n + 1, 4, 4 * (n + 1))
+    assert merged == []
+    np.testing.assert_array_equal(data.values, np.sort(X, axis=0).T.ravel())
+    np.testing.assert_array_equal(data.row_of, np.argsort(X, axis=0).T.ravel())
+    assert merged == [100]
+    merged.clear()
+    operator = build_operator(X[:400], resolve(HistogramIntersection(), 4))
+    for n in range(400, 500):
+        operator = operator.extend(Rows.from_array(X[n : n + 1]))
+    close(operator.matrix(), kernel_matrix(X, X, HistogramIntersection()))
+    # The operator looks at all heights when it is made.
+    assert len(merged) <= 100
 
 
 def test_a_table_is_exact_across_many_blocks():
