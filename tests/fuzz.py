@@ -83,12 +83,14 @@ def make_models(folder: Path) -> None:
     optimizer = histogp.Optimizer("exact", parameters=["weights", "noise"])
     for k, model in enumerate(
         [
-            histogp.HistogramGPClassifier(class_weight="balanced-ovr").fit(X, names),
-            histogp.HistogramGPClassifier(kernel, class_weight={0: 1, 1: 2}).fit(X, X[:, 0] > 0.3),
-            histogp.HistogramGPRegressor("hik-exp", normalize_y=True).fit(X, X[:, :2]),
+            histogp.HistogramGPClassifier(class_weight="balanced-ovr", random_state=0).fit(X, names),
+            histogp.HistogramGPClassifier(kernel, class_weight={0: 1, 1: 2}, random_state=0).fit(X, X[:, 0] > 0.3),
+            histogp.HistogramGPRegressor("hik-exp", normalize_y=True, random_state=0).fit(X, X[:, :2]),
             histogp.HistogramGPClassifier(learned, optimize=optimizer, random_state=0).fit(X, names),
-            histogp.HistogramGPOneClass(criterion="mean").fit(X),
-            prepared(histogp.HistogramGPClassifier(kernel).fit(rng.random((300, 5)), rng.random(300) > 0.5)),
+            histogp.HistogramGPOneClass(criterion="mean", random_state=0).fit(X),
+            prepared(
+                histogp.HistogramGPClassifier(kernel, random_state=0).fit(rng.random((300, 5)), rng.random(300) > 0.5)
+            ),
         ]
     ):
         model.save(folder / f"{k}-full.histogp")
@@ -105,7 +107,8 @@ def prepared(model: histogp.HistogramGPClassifier) -> histogp.HistogramGPClassif
 
 def run_batch(seed: int, count: int, folder: Path) -> None:
     contents = [path.read_bytes() for path in sorted(folder.glob("?-*.histogp"))]
-    parsed = [container.parse(content) for content in contents]
+    # In an order of names, so that the same seed forges the same files.
+    parsed = [(document, dict(sorted(arrays.items()))) for document, arrays in map(container.parse, contents)]
     rng = np.random.default_rng(seed)
     refusals: Counter[str] = Counter()
     loaded, slowest = 0, 0.0
