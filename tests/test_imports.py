@@ -1,4 +1,4 @@
-"""What `import histogp` loads: it must stay cheap. `tools/import_time.py` measures how cheap."""
+"""What histogp and its estimators load: it must stay cheap. `tools/import_time.py` measures how cheap."""
 
 import json
 import subprocess
@@ -22,7 +22,11 @@ def modules_after(names):
 
 @pytest.fixture(scope="module")
 def loaded():
-    return modules_after(["histogp"])
+    return modules_after(["histogp", "histogp.gp"])
+
+
+def test_importing_histogp_alone_loads_nothing_of_it():
+    assert {name for name in modules_after(["histogp"]) if name.startswith("histogp")} == {"histogp"}
 
 
 def test_importing_histogp_loads_nothing_else_that_is_large(loaded):

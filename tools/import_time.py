@@ -20,10 +20,10 @@ for name in {base!r}:
     importlib.import_module(name)
 print("now histogp", file=sys.stderr)
 start = time.process_time()
-import histogp
+import histogp.gp
 print(time.process_time() - start)
 """
-LIST = "import histogp, sys; print(*sys.modules)"
+LIST = "import histogp.gp, sys; print(*sys.modules)"
 
 
 def run(code: str, *options: str) -> tuple[str, str]:

@@ -1,11 +1,17 @@
 """Gaussian processes on histogram-like data: exact, fast, scikit-learn compatible."""
 
-from histogp._load import describe, load
-from histogp.exceptions import DataError, ModelFileError, NotConvergedWarning, PrecisionWarning, VarianceWarning
-from histogp.gp.classifier import HistogramGPClassifier
-from histogp.gp.one_class import HistogramGPOneClass
-from histogp.gp.optimizer import Optimizer
-from histogp.gp.regressor import HistogramGPRegressor
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from histogp._load import describe, load
+    from histogp.exceptions import DataError, ModelFileError, NotConvergedWarning, PrecisionWarning, VarianceWarning
+    from histogp.gp.classifier import HistogramGPClassifier
+    from histogp.gp.one_class import HistogramGPOneClass
+    from histogp.gp.optimizer import Optimizer
+    from histogp.gp.regressor import HistogramGPRegressor
 
 __all__ = [
     "DataError",
@@ -21,3 +27,23 @@ __all__ = [
     "load",
 ]
 __version__ = "0.1.0.dev0"
+
+# Where the names are; a module is imported when one of its names is first asked for.
+_MODULES = {
+    "HistogramGPClassifier": "histogp.gp",
+    "HistogramGPOneClass": "histogp.gp",
+    "HistogramGPRegressor": "histogp.gp",
+    "Optimizer": "histogp.gp",
+    "describe": "histogp._load",
+    "load": "histogp._load",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES.get(name, "histogp.exceptions")), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

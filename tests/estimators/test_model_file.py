@@ -20,9 +20,9 @@ from scipy import sparse
 
 import histogp
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor, ModelFileError
+from histogp._core.solvers import problem
 from histogp.io import container
 from histogp.kernels import Exponential, HistogramIntersection, Power
-from histogp.solvers import cholesky
 
 pytestmark = pytest.mark.portable
 
@@ -470,7 +470,7 @@ def test_a_failing_write_leaves_the_old_file_and_no_other(path, monkeypatch):
 @pytest.mark.parametrize("include_training", [True, False])
 def test_a_file_does_not_grow_because_probabilities_were_asked_for(include_training, path):
     """They need calibrated variances of left-out rows, whose tables are as large as the data; nobody wants these."""
-    rows = histograms(cholesky.SMALL_N + 100, 8)
+    rows = histograms(problem.SMALL_N + 100, 8)
     model = HistogramGPClassifier(prediction="quantized", n_bins=16, random_state=0).fit(rows, rows[:, 1] > rows[:, 2])
     assert model.n_iter_ > 1
 

@@ -13,8 +13,8 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
 
+from histogp._core.least_squares.ridge import FactoredRidge
 from histogp.feature_maps import AdditiveChi2Map, BlockMap, ExpChi2Sampler
-from histogp.primal.factored import FactoredRidge
 from histogp.streaming import StreamingGroupLasso, StreamingRidge, StreamingRidgeClassifier
 
 RNG = np.random.default_rng(0)
@@ -472,7 +472,7 @@ def with_factors(request, monkeypatch):
     used, factor = [], FactoredRidge._factor
     monkeypatch.setattr(FactoredRidge, "_factor", lambda self, alpha: used.append(alpha) or factor(self, alpha))
     if request.param:
-        monkeypatch.setattr("histogp.estimators.streaming.ridge.MANY_FEATURES", 0)
+        monkeypatch.setattr("histogp.streaming.ridge_models.MOST_DECOMPOSED_FEATURES", 0)
     yield
     assert bool(used) == request.param
 

@@ -116,12 +116,12 @@ def test_a_hundred_rows_that_come_one_by_one_are_merged_at_once(merged):
     """Any look at the columns would merge them: what is known of few values is all that products need."""
     X = np.random.default_rng(0).poisson(1.0, (500, 4)).astype(float)
     K = kernel_matrix(X, X, HistogramIntersection())
-    operator = build_operator(X[:400], resolve(HistogramIntersection(), 4))
+    operator = kernel_operator(X[:400], HistogramIntersection())
     operator.matmat(np.ones((400, 1)))
     for n in range(400, 500):
         operator = operator.extend(Rows.from_array(X[n : n + 1]))
-        assert operator.n_rows == n + 1
-    assert operator.product_cost == np.count_nonzero(X)
+        assert operator.n_samples == n + 1
+    assert operator.cost == np.count_nonzero(X)
     close(operator.matmat(np.eye(500)), K)
     close(operator.table(np.eye(500)).evaluate(Rows.from_array(X)), K)
     assert merged == []
@@ -142,7 +142,7 @@ def test_a_hundred_rows_with_values_of_their_own_are_merged_once_each(merged):
     np.testing.assert_array_equal(data.row_of, np.argsort(X, axis=0).T.ravel())
     assert merged == [100]
     merged.clear()
-    operator = build_operator(X[:400], resolve(HistogramIntersection(), 4))
+    operator = kernel_operator(X[:400], HistogramIntersection())
     for n in range(400, 500):
         operator = operator.extend(Rows.from_array(X[n : n + 1]))
     close(operator.matrix(), kernel_matrix(X, X, HistogramIntersection()))
