@@ -3,13 +3,15 @@
 import contextlib
 
 import numpy as np
+import pytest
 from oracles import histograms
-from sklearn.callback import ProgressBar
 
 from histogp import HistogramGPClassifier, HistogramGPRegressor
+from histogp._sklearn import HAS_CALLBACKS
 
 X = histograms(80, 6)
 Y = (X[:, 1] > X[:, 2]).astype(int)
+needs_callbacks = pytest.mark.skipif(not HAS_CALLBACKS, reason="scikit-learn has callbacks from 1.9 on")
 
 
 class Recorder:
@@ -38,6 +40,15 @@ class Recorder:
         return self.iterations >= self.limit
 
 
+@pytest.mark.skipif(HAS_CALLBACKS, reason="scikit-learn has callbacks")
+def test_callbacks_are_refused_where_scikit_learn_has_none():
+    clf = HistogramGPClassifier()
+    assert clf.set_callbacks() is clf
+    with pytest.raises(NotImplementedError, match=r"^Callbacks need scikit-learn 1\.9 or newer; this is 1\.[678]"):
+        clf.set_callbacks(Recorder())
+
+
+@needs_callbacks
 def test_each_iteration_is_a_task_with_a_fitted_estimator():
     for make in (HistogramGPClassifier, HistogramGPRegressor):
         recorder = Recorder()
@@ -49,6 +60,7 @@ def test_each_iteration_is_a_task_with_a_fitted_estimator():
         assert recorder.scores[-1] > recorder.scores[0] - 0.1
 
 
+@needs_callbacks
 def test_a_callback_stops_the_solver_without_a_warning():
     clf = HistogramGPClassifier(solver="cg", preconditioner_rank=0, tol=1e-10)
     clf.set_callbacks(Recorder(limit=3)).fit(X, Y)
@@ -57,10 +69,14 @@ def test_a_callback_stops_the_solver_without_a_warning():
     assert clf.predict(X).shape == (80,)
 
 
+@needs_callbacks
 def test_a_progress_bar_runs(capsys):
+    from sklearn.callback import ProgressBar
+
     HistogramGPClassifier(solver="cg").set_callbacks(ProgressBar()).fit(X, Y)
 
 
+@needs_callbacks
 def test_an_error_in_a_callback_leaves_the_previous_fit():
     class Failing(Recorder):
         def on_fit_task_end(self, estimator, context, *, X, y, fitted_estimator):

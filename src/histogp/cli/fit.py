@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
 
+from histogp._sklearn import HAS_CALLBACKS
 from histogp.atomic import replaceable
 from histogp.cli import stream
 from histogp.cli.console import Iterations, likelihood, progress, say
@@ -119,7 +120,8 @@ def run(options: argparse.Namespace) -> None:
         title = f"learning from {X.shape[0]:,} rows"
         advance(title=title)
         start = perf_counter()
-        model.set_callbacks(Iterations(advance, title))
+        if HAS_CALLBACKS:
+            model.set_callbacks(Iterations(advance, title))
         _fit(model, X, y, options.task)
         seconds = perf_counter() - start
         model.set_callbacks()
