@@ -166,6 +166,7 @@ def test_raw_counts_with_default_parameters_converge():
     assert clf.preconditioner_rank_ > 0
 
 
+@pytest.mark.slow
 def test_real_images(fashion_mnist):
     X_train, y_train, X_test, y_test = fashion_mnist
     clf = HistogramGPClassifier(random_state=0).fit(X_train, y_train)

@@ -59,6 +59,7 @@ SPLITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("options", SOLVERS, ids=IDS)
 @pytest.mark.parametrize("class_weight", [None, "balanced", "balanced-ovr", {"ash": 0.3, "elm": 0}])
@@ -315,6 +316,7 @@ def test_what_overflows_is_refused_and_not_learned(options):
     np.testing.assert_array_equal(model.predict(TEST), expected)
 
 
+@pytest.mark.slow
 def test_a_preconditioner_that_no_longer_helps_is_made_anew():
     rng = np.random.default_rng(0)
     A, B = rng.random((300, 6)), rng.random((140, 6)) * 1e5

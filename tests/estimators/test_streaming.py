@@ -72,6 +72,7 @@ CHECKED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("non_negative_blobs")
 @parametrize_with_checks(
     [*CHECKED, StreamingRidge(MAP), StreamingRidgeClassifier(MAP), StreamingGroupLasso(MAP, alpha=0.02)],
@@ -100,6 +101,7 @@ def in_chunks(model, targets, chunks, **options):
     return model
 
 
+@pytest.mark.slow
 @by_map
 @every_model
 def test_any_split_and_any_order_of_chunks_gives_the_model_of_one_fit(model, targets, feature_map):

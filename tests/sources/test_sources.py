@@ -323,6 +323,7 @@ class TestCsv:
             next(chunks)
             assert int(repr(consumed)[6:-1]) == 1 + 10 * n_chunks
 
+    @pytest.mark.slow
     @given(
         st.lists(st.lists(st.floats(allow_nan=False), min_size=3, max_size=3), min_size=1, max_size=9),
         st.integers(1, 9),
