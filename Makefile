@@ -68,7 +68,7 @@ fuzz: .venv/installed
 .venv-lowest/tested: pyproject.toml constraints-lowest.txt
 	$(LOWEST_PYTHON) -m venv --clear .venv-lowest
 	.venv-lowest/bin/python -m pip --disable-pip-version-check --quiet install --constraint constraints-lowest.txt \
-		--editable '.[parquet,plot]' hypothesis pandas polars pytest pytest-xdist
+		--editable '.[activeml,parquet,plot]' hypothesis pandas polars pytest pytest-xdist
 	@touch $@
 
 clean:
