@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from oracles import histograms, kernel_matrix
 from scipy import sparse
-from sklearn.utils import compute_class_weight
 
 import histogp
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor, Optimizer
@@ -77,7 +76,7 @@ def test_a_classifier_learns_in_any_order_what_it_learns_at_once(split, options,
 def test_scores_are_those_of_the_dense_formula():
     model = in_batches(HistogramGPClassifier(class_weight="balanced"), np.arange(N), [40, 41, 90, N], Y)
     kept = WEIGHTS > 0
-    per_class = compute_class_weight("balanced", classes=np.unique(Y), y=Y[kept], sample_weight=WEIGHTS[kept])
+    per_class = WEIGHTS.sum() / (4 * np.bincount(CODES, WEIGHTS))
     noise = 0.1 / WEIGHTS[kept] / per_class[CODES[kept]]
     K = kernel_matrix(X[kept], X[kept], HistogramIntersection())
     targets = np.where(CODES[kept, None] == np.arange(4), 1.0, -1.0)

@@ -446,7 +446,7 @@ class TestParquet:
     def test_single_precision_and_small_integers_stay_single(self, tmp_path):
         table = {
             "a": pa.array([1.5], pa.float32()),
-            "b": pa.array([1.5], pa.float16()),
+            "b": pa.array(np.array([1.5], np.float16)),
             "c": pa.array([7], pa.uint16()),
         }
         pq.write_table(pa.table({**table, "d": pa.array([True])}), tmp_path / "data.parquet")

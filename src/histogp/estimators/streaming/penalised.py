@@ -158,8 +158,10 @@ class StreamingElasticNet(_Penalised):
             ridge = Ridge.of(self._statistics(), intercept=bool(self.fit_intercept))
             return ridge.coefficients(self.alpha * problem.weight)[0], np.zeros(n_targets, np.int64)
         R, q = problem.square_root()
-        if len(R) == 0:
-            return np.zeros_like(problem.cross), np.zeros(n_targets, np.int64)
+        weights, n_iter = np.zeros_like(problem.cross), np.zeros(n_targets, np.int64)
+        varies = q.any(axis=0)  # older versions of scikit-learn warn of targets that do not
+        if not varies.any():
+            return weights, n_iter
         # Its squares are divided by twice the rows that it is given, not by twice those that there are.
         model = ElasticNet(
             alpha=self.alpha * problem.weight / len(R),
@@ -171,10 +173,12 @@ class StreamingElasticNet(_Penalised):
         )
         with warnings.catch_warnings(record=True) as caught:  # one for each target, at a line of scikit-learn
             warnings.simplefilter("always", ConvergenceWarning)
-            model.fit(R, q)
+            model.fit(R, q[:, varies])
         if any(issubclass(each.category, ConvergenceWarning) for each in caught):
             self._warn_of_gap()
-        return model.coef_.reshape(n_targets, -1).T, np.reshape(model.n_iter_, -1)
+        weights[:, varies] = model.coef_.reshape(varies.sum(), -1).T
+        n_iter[varies] = model.n_iter_
+        return weights, n_iter
 
 
 class StreamingGroupLasso(WithBlocks, _Penalised):
