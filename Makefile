@@ -26,15 +26,15 @@ types: .venv/tested
 unit: .venv/tested
 	$(RUN) -m pytest --numprocesses 2 --dist loadfile
 
-# Less than 90 seconds on two processes, once Numba's cache is warm.
+# Less than 90 seconds on two processes, once Numba's cache is warm: without slow tests, and with fewer examples.
 quick: .venv/tested
-	$(RUN) -m pytest --numprocesses 2 --dist loadfile -m 'not slow'
+	HYPOTHESIS_PROFILE=quick $(RUN) -m pytest --numprocesses 2 --dist loadfile -m 'not slow'
 
 # The contract tests and the quick ones, with the lowest versions that pyproject.toml allows.
 lowest: export NUMBA_CACHE_DIR = $(CURDIR)/.venv-lowest/numba
 lowest: .venv-lowest/tested
-	.venv-lowest/bin/python -m pytest --numprocesses 2 --dist loadfile -m 'not slow'
 	.venv-lowest/bin/python -m pytest --numprocesses 2 tests/estimators/test_contract.py
+	HYPOTHESIS_PROFILE=quick .venv-lowest/bin/python -m pytest --numprocesses 2 --dist loadfile -m 'not slow'
 
 # The built wheel, without extras and outside of the source tree, imports, fits and shows its demo.
 wheel: .venv/tested
