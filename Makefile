@@ -4,10 +4,11 @@ FIND_PYTHON = for python in python3.13 python3.12 python3.11 python3.14 python3 
 	$$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 		&& { echo $$python; break; }; done
 PYTHON ?= $(shell $(FIND_PYTHON))
+LOWEST_PYTHON ?= python3.11
 PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
 RUN = .venv/bin/python
 
-.PHONY: demo test lint types unit wheel portable bench fuzz clean
+.PHONY: demo test lint types unit quick lowest wheel portable bench fuzz clean
 
 demo: .venv/installed
 	.venv/bin/histogp demo
@@ -24,6 +25,16 @@ types: .venv/tested
 # A file of tests stays on one process, in order.
 unit: .venv/tested
 	$(RUN) -m pytest --numprocesses 2 --dist loadfile
+
+# Less than 90 seconds on two processes, once Numba's cache is warm: without slow tests, and with fewer examples.
+quick: .venv/tested
+	HYPOTHESIS_PROFILE=quick $(RUN) -m pytest --numprocesses 2 --dist loadfile -m 'not slow'
+
+# The contract tests and the quick ones, with the lowest versions that pyproject.toml allows.
+lowest: export NUMBA_CACHE_DIR = $(CURDIR)/.venv-lowest/numba
+lowest: .venv-lowest/tested
+	.venv-lowest/bin/python -m pytest --numprocesses 2 tests/estimators/test_contract.py
+	HYPOTHESIS_PROFILE=quick .venv-lowest/bin/python -m pytest --numprocesses 2 --dist loadfile -m 'not slow'
 
 # The built wheel, without extras and outside of the source tree, imports, fits and shows its demo.
 wheel: .venv/tested
@@ -62,5 +73,11 @@ fuzz: .venv/installed
 	$(PIP) install --constraint constraints.txt --editable '.[test]'
 	@touch $@
 
+.venv-lowest/tested: pyproject.toml constraints-lowest.txt
+	$(LOWEST_PYTHON) -m venv --clear .venv-lowest
+	.venv-lowest/bin/python -m pip --disable-pip-version-check --quiet install --constraint constraints-lowest.txt \
+		--editable '.[activeml,parquet,plot]' hypothesis pandas polars pytest pytest-xdist
+	@touch $@
+
 clean:
-	rm -rf .venv .venv-wheel build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest .venv-wheel build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

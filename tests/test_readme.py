@@ -4,10 +4,12 @@ import re
 from pathlib import Path
 
 import matplotlib
+import pytest
 
 README = Path(__file__).parents[1] / "README.md"
 
 
+@pytest.mark.slow
 def test_the_examples_run(capsys, tmp_path, monkeypatch):
     matplotlib.use("Agg")
     monkeypatch.chdir(tmp_path)

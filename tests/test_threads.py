@@ -29,6 +29,7 @@ def test_one_and_two_threads_agree_to_rounding():
 
 
 @pytest.mark.portable
+@pytest.mark.slow
 def test_many_threads_may_predict_with_one_model():
     clf = HistogramGPClassifier(n_jobs=2).fit(X, Y)
     expected = HistogramGPClassifier(n_jobs=2).fit(X, Y).decision_function(X)
@@ -37,6 +38,7 @@ def test_many_threads_may_predict_with_one_model():
             alike(scores, expected)
 
 
+@pytest.mark.slow
 def test_joblib_workers_and_threads_fit():
     for backend in ("loky", "threading"):
         fits = Parallel(2, backend=backend)(delayed(HistogramGPClassifier().fit)(X, Y) for _ in range(3))
@@ -92,6 +94,7 @@ def test_parts_run_in_order_on_their_own_thread():
         assert len({thread for _, thread in steps}) == 1
 
 
+@pytest.mark.slow
 def test_predicting_while_the_interpreter_shuts_down():
     code = """
 import atexit, numpy as np
@@ -104,6 +107,7 @@ atexit.register(lambda: print(reg.predict(X).shape))
     assert (done.stdout, done.stderr) == ("(50,)\n", "")
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_long_fit_at_once_and_keeps_the_old_model():
     code = """
 import sys, time, numpy as np

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import column_or_1d, compute_class_weight
+from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from histogp._core.data import Array
@@ -63,9 +63,11 @@ def class_weights(setting: Any, classes: Array, codes: Array, weights: Array) ->
     per_class = np.ones(len(classes))
     if isinstance(setting, dict):
         per_class[:] = [setting.get(label, 1.0) for label in classes.tolist()]
-    else:
-        present = np.unique(codes)
-        per_class[present] = compute_class_weight(setting, classes=present, y=codes, sample_weight=weights)
+    elif setting == "balanced":
+        # `compute_class_weight` knows weights of examples from scikit-learn 1.7 on.
+        present, places = np.unique(codes, return_inverse=True)
+        totals = np.bincount(places, weights)
+        per_class[present] = totals.sum() / (len(present) * totals)
     if not np.all(np.isfinite(per_class)) or per_class.min() < 0:
         raise ValueError(f"class_weight must have finite weights >= 0; got {setting!r}.")
     return per_class

@@ -24,8 +24,10 @@ except ModuleNotFoundError:  # before 1.9
         """Stands for scikit-learn's mixin where there is none: an estimator that takes no callbacks."""
 
         def set_callbacks(self, *callbacks: Any) -> Any:
-            """Not possible with this version of scikit-learn."""
-            raise NotImplementedError(f"Callbacks need scikit-learn 1.9 or newer; this is {sklearn.__version__}.")
+            """Refuse callbacks, which this version of scikit-learn does not have; none are fine."""
+            if callbacks:
+                raise NotImplementedError(f"Callbacks need scikit-learn 1.9 or newer; this is {sklearn.__version__}.")
+            return self
 
         def _init_callback_context(self, **options: Any) -> None:
             """There is no context, so that `FitCallbacks` does nothing."""
@@ -35,8 +37,17 @@ except ModuleNotFoundError:  # before 1.9
         return method
 
 
-__all__ = ["CallbackSupportMixin", "FitCallbacks", "check_sample_weight", "warn", "warning_once", "with_callbacks"]
+__all__ = [
+    "HAS_CALLBACKS",
+    "CallbackSupportMixin",
+    "FitCallbacks",
+    "check_sample_weight",
+    "warn",
+    "warning_once",
+    "with_callbacks",
+]
 
+HAS_CALLBACKS = CallbackSupportMixin.__module__ != __name__
 # Older versions let all weights be zero, and have no argument for it.
 _REFUSES_ALL_ZERO = "allow_all_zero_weights" in signature(_check_sample_weight).parameters
 # Frames of these are not the user's: we call each other through them.

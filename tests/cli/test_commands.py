@@ -191,6 +191,7 @@ def test_hyperparameters_are_found_and_their_path_is_shown(run):
     assert "needs --optimize" in run("fit", "train.csv", "--label", "color", "--ard", "-o", "x", code=2)
 
 
+@pytest.mark.slow
 def test_an_interrupt_of_the_search_still_writes_the_best_model(run):
     X, y = histogp.datasets.make_bags_of_words(8000, random_state=0)
     sparse.save_npz("many.npz", sparse.csr_matrix(X))
@@ -218,6 +219,7 @@ def test_an_interrupt_of_the_search_still_writes_the_best_model(run):
     assert model.log_marginal_likelihood_ in path
 
 
+@pytest.mark.slow
 def test_demo_writes_one_page(run, tmp_path, monkeypatch):
     monkeypatch.setattr("histogp.cli.demo.SIZES", (100, 200))
     said = run("demo")
@@ -330,6 +332,7 @@ def shell(*arguments, **options):
     return subprocess.Popen([sys.executable, "-m", "histogp.cli.main", *arguments], text=True, **options)
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough_is_no_error(run, model):
     np.save("many.npy", np.tile(X, (2000, 1)))
     process = shell("predict", "model.histogp", "many.npy", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -340,6 +343,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(run, model):
     assert process.wait() == 141
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_with_a_sentence_and_no_file(run, model, tmp_path):
     np.save("many.npy", np.tile(X, (20000, 1)))
     process = shell("predict", "model.histogp", "many.npy", "-o", "out.csv", stderr=subprocess.PIPE)
@@ -353,6 +357,7 @@ def test_an_interrupt_ends_with_a_sentence_and_no_file(run, model, tmp_path):
     assert not [name for name in os.listdir(tmp_path) if name.startswith((".out", "out"))]
 
 
+@pytest.mark.slow
 def test_a_pipe_is_quiet_and_a_terminal_shows_progress(run, model):
     done = shell("predict", "model.histogp", "test.csv", "-o", "out.csv", stderr=subprocess.PIPE)
     assert done.communicate()[1] == ""

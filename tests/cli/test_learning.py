@@ -106,6 +106,7 @@ def test_an_update_that_another_has_overtaken_is_not_written(run, model, monkeyp
     assert "has changed" in run("update", "model.histogp", "test.csv", "--label", "color", code=2)
 
 
+@pytest.mark.slow
 def test_a_killed_update_leaves_the_old_model_or_the_new_one(run, model):
     """The benchmark kills many more."""
     command = [sys.executable, "-m", "histogp.cli.main", "update", "model.histogp", "test.csv", "--label", "color"]

@@ -78,6 +78,7 @@ def test_floats_come_back_the_same(numbers, dtype):
     np.testing.assert_array_equal(np.array(from_csv(written.getvalue())["x"], dtype), column)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.text(), st.text()), min_size=1), st.lists(st.text(), min_size=2, max_size=2, unique=True))
 def test_any_text_comes_back_from_csv_the_same(rows, names):
     columns = [[row[k] for row in rows] for k in (0, 1)]

@@ -149,6 +149,7 @@ class KilledError(Exception):
     """Stands for a process that is gone."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "class_weight"), [("csv", None), ("parquet", "balanced")])
 def test_a_command_that_was_killed_after_any_piece_goes_on_to_the_same_bits(kind, class_weight, run, monkeypatch):
     for k, rows in enumerate(PARTS):
@@ -211,6 +212,7 @@ main(sys.argv[2:])
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_is_really_killed(run):
     write_parts()
     command = "fit part*.csv --stream --kernel chi2 --label color -o m.histogp --checkpoint-seconds 0"

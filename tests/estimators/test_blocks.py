@@ -80,6 +80,7 @@ def array(Z):
     return Z.toarray() if sparse.issparse(Z) else np.asarray(Z)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("non_negative_blobs")
 @parametrize_with_checks([BlockMap([("terms", CHI2, slice(None)), ("same", None, [0])], pca_components=2)])
 def test_common_checks(estimator, check):

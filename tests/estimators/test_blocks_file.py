@@ -281,6 +281,7 @@ def test_forged_contents_with_a_valid_checksum(case, contents, path):
 
 # Numbers that were forged may have no solution within the given iterations.
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONTENTS)
 def test_random_damage(name, contents, path):
     """A file is refused, or what it holds predicts, or says in a sentence why it does not."""

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from discovery import all_estimators, targets_for
 from oracles import histograms
-from sklearn.callback import ProgressBar
 
 from histogp import HistogramGPClassifier
+from histogp._sklearn import HAS_CALLBACKS
 
 X = histograms(80, 6)
 Y = (X[:, 1] > X[:, 2]).astype(int)
+needs_callbacks = pytest.mark.skipif(not HAS_CALLBACKS, reason="scikit-learn has callbacks from 1.9 on")
 
 
 def quality(model, X, y):
@@ -45,6 +46,15 @@ class Recorder:
         return self.iterations >= self.limit
 
 
+@pytest.mark.skipif(HAS_CALLBACKS, reason="scikit-learn has callbacks")
+def test_callbacks_are_refused_where_scikit_learn_has_none():
+    clf = HistogramGPClassifier()
+    assert clf.set_callbacks() is clf
+    with pytest.raises(NotImplementedError, match=r"^Callbacks need scikit-learn 1\.9 or newer; this is 1\.[678]"):
+        clf.set_callbacks(Recorder())
+
+
+@needs_callbacks
 @pytest.mark.parametrize("make", all_estimators("histogp.gp"))
 def test_each_iteration_is_a_task_with_a_fitted_estimator(make):
     recorder, y = Recorder(), targets_for(make, X)
@@ -57,6 +67,7 @@ def test_each_iteration_is_a_task_with_a_fitted_estimator(make):
     assert not hasattr(fitted, "_callback_fit_ctx")
 
 
+@needs_callbacks
 def test_a_callback_stops_the_solver_without_a_warning():
     clf = HistogramGPClassifier(solver="cg", preconditioner_rank=0, tol=1e-10)
     clf.set_callbacks(Recorder(limit=3)).fit(X, Y)
@@ -65,10 +76,14 @@ def test_a_callback_stops_the_solver_without_a_warning():
     assert clf.predict(X).shape == (80,)
 
 
+@needs_callbacks
 def test_a_progress_bar_runs(capsys):
+    from sklearn.callback import ProgressBar
+
     HistogramGPClassifier(solver="cg").set_callbacks(ProgressBar()).fit(X, Y)
 
 
+@needs_callbacks
 def test_an_error_in_a_callback_leaves_the_previous_fit():
     class Failing(Recorder):
         def on_fit_task_end(self, estimator, context, *, X, y, fitted_estimator):

@@ -218,6 +218,7 @@ def assert_same(model, other, atol=1e-7):
     np.testing.assert_allclose(getattr(model, scores)(TEST), getattr(other, scores)(TEST), atol=atol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"solver": "cg", "tol": 1e-10}], ids=["factors", "cg"])
 @pytest.mark.parametrize("name", MAKE)
 def test_what_is_learnt_piece_by_piece_is_a_fit_with_the_same_points(name, options):
@@ -467,6 +468,7 @@ def expected_to_fail(estimator):
     return dict.fromkeys(names, expected_to_fail.__doc__)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("non_negative_blobs")
 @parametrize_with_checks(
     [HistogramGPClassifier("chi2"), HistogramGPRegressor("chi2")], expected_failed_checks=expected_to_fail

@@ -36,6 +36,7 @@ def expected_to_fail(estimator):
     return dict.fromkeys(names, expected_to_fail.__doc__)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("non_negative_blobs")
 @parametrize_with_checks(
     [make(**options) for make in ESTIMATORS for options in ({}, {"solver": "cg", "tol": 1e-10})]
@@ -103,6 +104,7 @@ def test_copies_predict_alike(make):
     assert not hasattr(clone(fitted), "alpha_")
 
 
+@pytest.mark.slow
 def test_grid_search_reaches_the_hyperparameters_of_the_kernel():
     clf = HistogramGPClassifier(HistogramIntersection(Power()))
     search = GridSearchCV(clf, {"kernel__transform__eta": [0.25, 0.5, 1], "noise": [0.01, 0.1]}, n_jobs=2)

@@ -21,6 +21,7 @@ X = histograms(40, 6)
 SAMPLINGS = ["orthogonal", "plain", "quasi"]
 
 
+@pytest.mark.slow
 @parametrize_with_checks([ExpChi2Sampler(20), ExpChi2Sampler(7, sampling="plain", additive=AdditiveChi2Map("vz"))])
 def test_common_checks(estimator, check):
     check(estimator)
@@ -38,6 +39,7 @@ def test_products_approach_the_kernel(sampling, n_components):
         np.testing.assert_allclose((Z**2).sum(axis=1), 1, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_orthogonal_frequencies_and_those_of_a_sequence_are_better_than_plain_ones():
     exact = chi2_kernel(X, gamma=1.0)
     errors = {}
@@ -101,6 +103,7 @@ LIKELY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIKELY)
 def test_the_most_likely_width(name):
     y, targets = LIKELY[name]

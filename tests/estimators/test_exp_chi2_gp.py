@@ -179,6 +179,7 @@ def test_a_one_class_model_is_the_dense_process(way, criterion):
     np.testing.assert_allclose(model.score_samples(TEST), expected, atol=1e-8)
 
 
+@pytest.mark.slow
 @by_way
 @pytest.mark.parametrize("kernel", [ExpChi2(M), KERNEL], ids=["no weight", "a weight"])
 def test_a_threshold_from_training_rows_does_not_change_the_model(way, kernel):
@@ -268,6 +269,7 @@ def same_map(value, other):
     np.testing.assert_array_equal(value.map.frequencies, other.map.frequencies)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"solver": "cg", "tol": 1e-10}], ids=["factors", "cg"])
 @pytest.mark.parametrize("beta", ["median", "evidence"])
 @pytest.mark.parametrize("name", MAKE)
@@ -637,6 +639,7 @@ def expected_to_fail(estimator):
     return dict.fromkeys(names, expected_to_fail.__doc__)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("non_negative_blobs")
 @parametrize_with_checks(
     [HistogramGPClassifier(ExpChi2(20)), HistogramGPRegressor(ExpChi2(20))], expected_failed_checks=expected_to_fail

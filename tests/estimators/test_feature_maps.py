@@ -32,6 +32,7 @@ SKEWED = [SkewedChi2Map(20, random_state=0), SkewedChi2Map(7, skewedness=0.1, ra
 every_map = pytest.mark.parametrize("transformer", ADDITIVE + SKEWED, ids=str)
 
 
+@pytest.mark.slow
 @parametrize_with_checks(ADDITIVE + SKEWED)
 def test_common_checks(estimator, check):
     check(estimator)
@@ -203,6 +204,7 @@ def test_the_skewed_kernel_is_approximated_within_monte_carlo_error(n_components
         close((Z**2).sum(axis=1), np.ones(20), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_single_skewed_feature_is_right_on_average():
     A = X[:5, :2]
     draws = np.stack([SkewedChi2Map(1, random_state=seed).fit_transform(A) for seed in range(2000)])

@@ -103,6 +103,7 @@ def test_the_same_model_gives_the_same_bytes(name, tmp_path):
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes() == (tmp_path / "c").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_fresh_process_needs_only_the_file(path):
     model = fitted("texts")
     model.save(path)
@@ -236,6 +237,7 @@ def test_truncation_anywhere(content, path):
         refused(content[:end], path)
 
 
+@pytest.mark.slow
 def test_every_flipped_header_byte(content, path):
     header = 8 + int.from_bytes(content[:8], "little")
     for at in range(header):
@@ -415,6 +417,7 @@ def test_very_small_targets_survive(path):
     alike(histogp.load(path).predict(TEST), model.predict(TEST))
 
 
+@pytest.mark.slow
 def test_random_damage(content, path):
     rng = np.random.default_rng(0)
     parsed = container.parse(content)
@@ -428,6 +431,7 @@ def test_random_damage(content, path):
         scores(model)
 
 
+@pytest.mark.slow
 def test_a_killed_save_leaves_the_old_file(tmp_path):
     path = tmp_path / "model.histogp"
     code = """

@@ -17,6 +17,7 @@ from sklearn.model_selection import GridSearchCV
 import histogp
 from histogp import HistogramGPClassifier, HistogramGPRegressor, Optimizer
 from histogp._core.search import optimization
+from histogp._sklearn import HAS_CALLBACKS
 from histogp.datasets import make_bags_of_words, make_planted_words, make_relevance_test
 from histogp.kernels import Exponential, HistogramIntersection, Power
 
@@ -34,6 +35,7 @@ def negative_log_density(theta, y=Y):
     return -multivariate_normal(np.zeros(N), K).logpdf(y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["exact", "gradient"])
 def test_the_optimum_is_that_of_the_density(method):
     """SciPy's simplex on SciPy's density is the oracle."""
@@ -72,6 +74,7 @@ def test_the_bound_improves_the_likelihood_and_leaves_the_noise_alone(bound):
     assert clf.log_marginal_likelihood_ == pytest.approx(clf.optimization_path_["log_marginal_likelihood"].max(), abs=1)
 
 
+@pytest.mark.slow
 def test_samples_and_estimates_come_to_the_exact_optimum():
     X, y = make_bags_of_words(900, n_words=100, n_classes=3, random_state=0)
     options = {"kernel": "hik-poly", "random_state": 0}
@@ -196,6 +199,7 @@ def test_several_starts_do_not_end_below_one():
     assert len(three.optimization_path_["noise"]) > len(one.optimization_path_["noise"])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The search for hyperparameters ended")
 @pytest.mark.parametrize("method", ["bound", "gradient", "exact"])
 @pytest.mark.parametrize("X", [np.zeros((6, 3)), np.ones((6, 3)), np.eye(6)[:, :3]], ids=["zero", "equal", "sparse"])
@@ -224,6 +228,7 @@ def test_the_path_is_a_table(capsys):
     assert "noise 0.1" in lines[0]
 
 
+@pytest.mark.skipif(not HAS_CALLBACKS, reason="scikit-learn has callbacks from 1.9 on")
 def test_an_interrupt_keeps_the_best_so_far(monkeypatch):
     class Interrupting:
         def __init__(self):
@@ -247,6 +252,7 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch):
     assert clf.log_marginal_likelihood() == pytest.approx(path.max())
 
 
+@pytest.mark.skipif(not HAS_CALLBACKS, reason="scikit-learn has callbacks from 1.9 on")
 def test_a_callback_stops_the_search():
     class Stopping:
         def setup(self, estimator, context): ...
@@ -304,6 +310,7 @@ Y_600 = np.sin(3 * X_600[:, 0]) + 0.1 * np.random.default_rng(2).standard_normal
 BEST = HistogramGPRegressor("hik-poly", optimize="exact").fit(X_600, Y_600).log_marginal_likelihood()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["exact", "gradient"])
 @pytest.mark.parametrize("units", [(1e-4, 1), (16, 1), (1e4, 1e6), (1e12, 1e-5), (1, 1e3)])
 def test_units_of_features_and_targets_do_not_matter(units, method):
@@ -313,6 +320,7 @@ def test_units_of_features_and_targets_do_not_matter(units, method):
     assert reg.log_marginal_likelihood() + 600 * np.log(of_targets) == pytest.approx(BEST, abs=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["exact", "gradient"])
 @pytest.mark.parametrize("start", [(0.05, 1e-5), (0.05, 10), (3, 1e-5), (5, 0.1)])
 def test_other_starts_end_at_the_same_place(start, method):
@@ -321,6 +329,7 @@ def test_other_starts_end_at_the_same_place(start, method):
     assert reg.fit(X_600, Y_600).log_marginal_likelihood() == pytest.approx(BEST, abs=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1, 1e5])
 @pytest.mark.parametrize("n", [300, 800])
 def test_relevance_does_not_depend_on_the_unit_of_a_feature(n, unit):
@@ -402,6 +411,7 @@ def test_the_simplex_refuses_many_weights_at_once():
         clf.fit(wide, np.arange(30) % 2)
 
 
+@pytest.mark.slow
 def test_likelihood_of_other_hyperparameters():
     reg = HistogramGPRegressor(random_state=0).fit(X, Y)
     kernel = HistogramIntersection(Power(0.7), 0.5)
@@ -433,6 +443,7 @@ def test_several_outputs_add_up():
     assert both.log_marginal_likelihood() == pytest.approx(sum(single))
 
 
+@pytest.mark.slow
 def test_memory_of_the_search_is_linear():
     """Above the sample nothing has the size of a matrix."""
     import tracemalloc

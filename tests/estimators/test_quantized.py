@@ -120,6 +120,7 @@ def test_counts_on_a_grid_of_counts_are_exact():
     np.testing.assert_allclose(scores(clf, digits, prediction="quantized"), exact, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_linear_interpolation_beats_the_nearest_node_on_real_features(fashion_mnist):
     X_train, y_train, X_test, _ = fashion_mnist
     clf = HistogramGPClassifier(random_state=0).fit(X_train, y_train)

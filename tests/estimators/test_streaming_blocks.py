@@ -63,6 +63,7 @@ def scores(model, rows):
     return model.decision_function(rows) if hasattr(model, "decision_function") else model.predict(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [None, [2.0, 0.5, 0.0]], ids=str)
 @every_model
 def test_blocks_are_features_times_the_roots_of_their_weights(model, targets, weights):
@@ -79,6 +80,7 @@ def test_blocks_are_features_times_the_roots_of_their_weights(model, targets, we
         np.testing.assert_array_equal(ours.block_weights_, weights)
 
 
+@pytest.mark.slow
 @every_model
 def test_chunks_give_the_model_of_one_fit(model, targets):
     model = clone(model).set_params(blocks=BLOCKS, block_weights=[1.0, 2.0, 0.5], n_left_out=90)
@@ -248,6 +250,7 @@ def test_memory_for_features_is_bounded(n_components):
 
 
 @pytest.mark.portable
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "frame",
     [FRAME, pl.DataFrame(X, schema=NAMES), FRAME.astype("float32")],
@@ -489,6 +492,7 @@ def left_out_scores(Z, some, alpha, weights, units):
     return np.array(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_factors", [False, True], indirect=True)
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 @pytest.mark.parametrize("rank", [1, 20, 90])

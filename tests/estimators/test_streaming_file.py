@@ -76,6 +76,7 @@ def path(tmp_path):
     return tmp_path / "model.histogp"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_loaded_model_predicts_and_learns_alike(name, form, path):
@@ -299,6 +300,7 @@ def test_truncated_and_flipped_bytes(name, contents, path):
         refused(bytes(damaged), path, "do not match its checksum")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONTENTS)
 def test_random_damage(name, contents, path):
     """A file is refused, or what it holds predicts, or says in a sentence why it does not."""

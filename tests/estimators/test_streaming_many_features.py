@@ -46,6 +46,7 @@ def factored(monkeypatch):
     return work
 
 
+@pytest.mark.slow
 @by_map
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("alpha", [1e-3, 1.0])
@@ -132,6 +133,7 @@ def test_files_and_further_rows(factored, tmp_path):
     alike(loaded.decision_function(TEST), model.decision_function(TEST))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_penalty_of_the_smallest_left_out_logarithmic_loss(n_classes):
     rng = np.random.default_rng(0)

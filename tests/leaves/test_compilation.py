@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import histogp
 
@@ -30,6 +31,7 @@ def run(code, **environment):
     )
 
 
+@pytest.mark.slow
 def test_importing_compiles_nothing():
     code = """
 import histogp.gp
@@ -39,12 +41,14 @@ assert _leaves and not any(leaf.signatures for leaf in _leaves)
     run(code)
 
 
+@pytest.mark.slow
 def test_the_first_fit_says_that_it_compiles_and_the_second_does_not(tmp_path):
     first = run(FIT, NUMBA_CACHE_DIR=str(tmp_path))
     assert "compiles its numerical loops now" in first.stderr
     assert "compiles" not in run(FIT, NUMBA_CACHE_DIR=str(tmp_path)).stderr
 
 
+@pytest.mark.slow
 def test_a_package_whose_cache_cannot_be_written_still_works(tmp_path):
     copied = tmp_path / "site" / "histogp"
     shutil.copytree(Path(histogp.__file__).parent, copied, ignore=shutil.ignore_patterns("__pycache__"))

@@ -171,6 +171,7 @@ def best_by_trying(A, targets):
     return found
 
 
+@pytest.mark.slow
 @by_container
 @pytest.mark.parametrize("factor", [0.1, 0.7, 5.0])
 def test_the_most_likely_width_is_that_of_all_that_were_tried(factor, made):
@@ -201,6 +202,7 @@ def test_the_most_likely_width_of_rows_that_are_many(made, monkeypatch):
     assert most_likely(made(X), targets) == expected
 
 
+@pytest.mark.slow
 def test_labels_that_alternate_have_the_width_of_labels_in_any_order():
     rng = np.random.default_rng(0)
     rows = np.abs(rng.standard_normal((1200, 3))) + 2 * np.tile([[0.0], [1.0]], (600, 1))

@@ -24,6 +24,7 @@ def close_figures():
     matplotlib.pyplot.close("all")
 
 
+@pytest.mark.slow
 def test_relevance_shows_the_most_relevant_features_with_their_names():
     kernel = HistogramIntersection(weights=[1, 5, 0, 2, 0.1, 3])
     clf = HistogramGPClassifier(kernel).fit(pd.DataFrame(X, columns=NAMES), CODES)

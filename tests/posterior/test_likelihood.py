@@ -95,6 +95,7 @@ def test_estimates_are_right_within_their_standard_error(name, rank):
         assert np.all(np.abs(found.supply[key] - exact.supply[key]) < 0.25 * scale), key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOISES)
 def test_derivatives_average_to_the_exact_ones(name):
     """Unbiased: the mean over many probes comes as near as probes allow."""
@@ -162,6 +163,7 @@ def test_the_bound_holds_however_inexact_the_solution(name, tol):
         bounded_likelihood(operator, noise, Y, solution, space, "best")
 
 
+@pytest.mark.slow
 def test_quadrature_on_real_features(fashion_mnist):
     """Within 1% of the log-determinant with 16 probes, inside three standard errors."""
     X, *_ = fashion_mnist

@@ -110,6 +110,7 @@ ONE_WEIGHT = [0.0, 1e-20, 1e-9, 0.3, 1.0, 40.0]
 by_rank = pytest.mark.parametrize("n_features", [20, N, 150], ids=["fewer", "as many", "more"])
 
 
+@pytest.mark.slow
 @by_rank
 @pytest.mark.parametrize("factor", [1.0, 0.03, 50.0])
 @pytest.mark.parametrize("noise", NOISES)
@@ -123,6 +124,7 @@ def test_one_weight_for_all_by_an_eigendecomposition_and_by_factors(weight, nois
         close_to(scaled, plain, rtol=1e-9 if weight <= 1 else 1e-6)
 
 
+@pytest.mark.slow
 @by_rank
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("weight", [None, 0.0, 0.3, 40.0])

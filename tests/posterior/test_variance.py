@@ -73,6 +73,7 @@ def calibrated_tables(found, solver):
     return found.prepared(CALIBRATED, VarianceOptions(solver=solver))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["one", "one an example", "one a class"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_method_is_right_or_a_bound(name, kind):
@@ -142,6 +143,7 @@ def test_the_bounds_hold_for_any_data(data):
     assert all(np.all(link >= 0) for link in chain)
 
 
+@pytest.mark.slow
 def test_large_data_take_the_iterative_path_and_bounds_stay_bounds():
     train, test = histograms(2500, 30, density=0.2), histograms(40, 30, seed=7, density=0.2)
     kernel, noise = HistogramIntersection(), Noise(np.full(2500, 0.05))
@@ -249,6 +251,7 @@ def test_repeated_eigenvalues_do_not_break_the_bound():
         assert np.all(link >= expected - 1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [100.0, 1.0, 0.01])
 def test_counts_are_sampled_without_bias_however_small_the_noise(noise):
     digits = load_digits().data

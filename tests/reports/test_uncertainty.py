@@ -66,6 +66,7 @@ def test_rows_for_a_chart_are_spread_over_the_file():
     assert (chosen[0], chosen[-1]) == (0, 999_999)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("probability", ["temperature", "dirichlet"])
 def test_a_classifier_shows_its_calibration_and_its_novelty(probability):
     clf = HistogramGPClassifier(probability=probability).fit(X, Y)

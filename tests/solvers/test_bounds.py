@@ -27,6 +27,7 @@ def rounding(*values):
     return 1e-9 * (1 + sum(np.abs(value) for value in values))
 
 
+@pytest.mark.slow
 @given(SPECTRA, st.floats(1, 100), st.floats(0, 1))
 @settings(max_examples=1_000)
 def test_theorem_2_holds_for_any_beta_above_and_any_norm_below(spectrum, excess, share):
@@ -75,6 +76,7 @@ def test_tight_for_multiples_of_the_identity_and_for_rank_one(n):
     assert fischer_bound(n, values[-1:], values.sum()) == pytest.approx(np.log(values).sum(), abs=1e-9)
 
 
+@pytest.mark.slow
 @given(matrices(), st.sampled_from([1e-3, 0.1, 10.0]), st.integers(1, 14), st.sampled_from(["one", "rows", "problems"]))
 @settings(max_examples=int(os.environ.get("HISTOGP_CASES", "2000")))  # `make bench` tries 10,000
 def test_no_bound_is_below_the_determinant(X, level, dimension, kind):

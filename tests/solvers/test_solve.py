@@ -194,6 +194,7 @@ def test_a_matrix_of_low_rank_is_exhausted_without_an_error():
     np.testing.assert_allclose(solution.values, 1 / 600.1, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_preconditioning_saves_iterations_and_the_automatic_rank_can_be_zero(fashion_mnist):
     X, y, _, _ = fashion_mnist
     operator = kernel_operator(X, HistogramIntersection(), 2)

@@ -324,6 +324,7 @@ class TestCsv:
             next(chunks)
             assert int(repr(consumed)[6:-1]) == 1 + 10 * n_chunks
 
+    @pytest.mark.slow
     @given(
         st.lists(st.lists(st.floats(allow_nan=False), min_size=3, max_size=3), min_size=1, max_size=9),
         st.integers(1, 9),
@@ -446,7 +447,7 @@ class TestParquet:
     def test_single_precision_and_small_integers_stay_single(self, tmp_path):
         table = {
             "a": pa.array([1.5], pa.float32()),
-            "b": pa.array([1.5], pa.float16()),
+            "b": pa.array(np.array([1.5], np.float16)),
             "c": pa.array([7], pa.uint16()),
         }
         pq.write_table(pa.table({**table, "d": pa.array([True])}), tmp_path / "data.parquet")

@@ -16,12 +16,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 def progress(title: str, total: int | None = None) -> Iterator[Callable[..., None]]:
     """Yield ``advance(n, title=None)``; a bar if the total is known, a spinner if not, nothing in a pipe."""
     console = Console(stderr=True)
+    if not console.is_terminal:  # a disabled bar of rich 13 still ends its line
+        yield lambda n=0, title=None: None
+        return
     columns: list[Any] = [SpinnerColumn(), TextColumn("{task.description}")]
     if total is not None:
         columns += [BarColumn(), MofNCompleteColumn()]
-    with Progress(
-        *columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
         task = bar.add_task(title, total=total)
 
         def advance(n: int = 0, title: str | None = None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -116,7 +117,8 @@ def run(options: argparse.Namespace) -> None:
         title = f"learning from {X.shape[0]:,} rows"
         advance(title=title)
         start = perf_counter()
-        model.set_callbacks(Iterations(advance, title))
+        with suppress(NotImplementedError):  # callbacks need scikit-learn 1.9
+            model.set_callbacks(Iterations(advance, title))
         _fit(model, X, y, options.task)
         seconds = perf_counter() - start
         model.set_callbacks()

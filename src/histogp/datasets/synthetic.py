@@ -103,7 +103,7 @@ def make_planted_words(
     rng = np.random.default_rng(random_state)
     shape = (n_samples, n_words)
     X = sparse.random_array(
-        shape, density=density, rng=rng, format="csr", data_sampler=lambda size: rng.gamma(2, size=size)
+        shape, density=density, random_state=rng, format="csr", data_sampler=lambda size: rng.gamma(2, size=size)
     )
     X = sparse.csr_array(X / np.maximum(X.sum(axis=1), np.finfo(float).tiny)[:, None])
     relevant = rng.choice(n_words, n_relevant, replace=False)

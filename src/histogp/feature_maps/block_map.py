@@ -317,7 +317,7 @@ def _numbers(X: Any, name: str, columns: Any) -> Array:
         if isinstance(columns, slice) and columns.start is None and columns.stop is None:
             columns = np.arange(X.shape[1])[columns]  # without a bound it would count as one of names
         numbers = np.asarray(_get_column_indices(X, columns), np.int64)
-    except (ValueError, IndexError, TypeError, NotImplementedError) as error:
+    except (ValueError, LookupError, TypeError, NotImplementedError) as error:
         raise ValueError(f"The columns of the block {name!r} do not fit the data: {error}") from None
     if not len(numbers):
         raise ValueError(f"The block {name!r} has no columns.")

@@ -267,8 +267,10 @@ class ElasticNetRule(SparseRule):
             ridge = Ridge.of(learned.parts[0], intercept=self.fit_intercept)
             return ridge.coefficients(self.alpha * problem.weight)[0], np.zeros(n_targets, np.int64), True
         R, q = problem.square_root()
-        if len(R) == 0:
-            return np.zeros_like(problem.cross), np.zeros(n_targets, np.int64), True
+        weights, n_iter = np.zeros_like(problem.cross), np.zeros(n_targets, np.int64)
+        varies = q.any(axis=0)  # older versions of scikit-learn warn of targets that do not
+        if not varies.any():
+            return weights, n_iter, True
         # Its squares are divided by twice the rows that it is given, not by twice the samples that there are.
         model = ElasticNet(
             alpha=self.alpha * problem.weight / len(R),
@@ -280,9 +282,11 @@ class ElasticNetRule(SparseRule):
         )
         with warnings.catch_warnings(record=True) as caught:  # one for each target, at a line of scikit-learn
             warnings.simplefilter("always", ConvergenceWarning)
-            model.fit(R, q)
+            model.fit(R, q[:, varies])
         converged = not any(issubclass(each.category, ConvergenceWarning) for each in caught)
-        return model.coef_.reshape(n_targets, -1).T, np.reshape(model.n_iter_, -1), converged
+        weights[:, varies] = model.coef_.reshape(varies.sum(), -1).T
+        n_iter[varies] = model.n_iter_
+        return weights, n_iter, converged
 
 
 @dataclass(frozen=True)
