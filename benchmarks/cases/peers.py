@@ -5,12 +5,10 @@ Each runs in a process of its own, whose peak memory above that of the data and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from time import perf_counter
+from functools import partial
 from typing import Any
 
 import numpy as np
-from measure import fashion_mnist, peak_megabytes, warm_up
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.linear_model import RidgeClassifier
@@ -18,43 +16,61 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC, LinearSVC
 
+from benchmarks.data import fashion_mnist
+from benchmarks.measure import peak_megabytes, timed, warm_up
+from benchmarks.registry import case
 from histogp import HistogramGPClassifier
 
 N_TRAIN = 15_000
+_peer = partial(case, group="peers", data="fashion-mnist", smoke={"n": 600})
 
 
-def histogp_exact() -> dict[str, float]:
-    return measure(HistogramGPClassifier(random_state=0))
+@_peer("histogp_exact")
+def histogp_exact(n: int = N_TRAIN) -> dict[str, float]:
+    """histogp, exact prediction."""
+    return _measured(n, HistogramGPClassifier(random_state=0))
 
 
-def histogp_quantized() -> dict[str, float]:
-    return measure(HistogramGPClassifier(random_state=0, prediction="quantized"))
+@_peer("histogp_quantized")
+def histogp_quantized(n: int = N_TRAIN) -> dict[str, float]:
+    """histogp, quantized prediction."""
+    return _measured(n, HistogramGPClassifier(random_state=0, prediction="quantized"))
 
 
-def histogp_poly() -> dict[str, float]:
+@_peer("histogp_poly")
+def histogp_poly(n: int = N_TRAIN) -> dict[str, float]:
+    """histogp, square roots, the noise that suits best, quantized prediction."""
     # The parameters that suit these features best, for what kernel and noise can do.
-    return measure(HistogramGPClassifier("hik-poly", noise=3.0, random_state=0, prediction="quantized"))
+    return _measured(n, HistogramGPClassifier("hik-poly", noise=3.0, random_state=0, prediction="quantized"))
 
 
-def svc_rbf() -> dict[str, float]:
-    # On square roots, which suits histograms better than the counts themselves.
-    return measure(make_pipeline(FunctionTransformer(np.sqrt), SVC(C=10.0, gamma="scale", cache_size=2000)))
+@_peer("svc_rbf")
+def svc_rbf(n: int = N_TRAIN) -> dict[str, float]:
+    """SVC, RBF kernel on square roots, which suit histograms better than counts."""
+    return _measured(n, make_pipeline(FunctionTransformer(np.sqrt), SVC(C=10.0, gamma="scale", cache_size=2000)))
 
 
-def linear_svc_chi2() -> dict[str, float]:
-    return measure(make_pipeline(AdditiveChi2Sampler(sample_steps=2), LinearSVC(C=10.0, random_state=0)))
+@_peer("linear_svc_chi2")
+def linear_svc_chi2(n: int = N_TRAIN) -> dict[str, float]:
+    """LinearSVC on AdditiveChi2Sampler."""
+    return _measured(n, make_pipeline(AdditiveChi2Sampler(sample_steps=2), LinearSVC(C=10.0, random_state=0)))
 
 
-def ridge() -> dict[str, float]:
-    return measure(RidgeClassifier(alpha=1e-3))
+@_peer("ridge")
+def ridge(n: int = N_TRAIN) -> dict[str, float]:
+    """RidgeClassifier."""
+    return _measured(n, RidgeClassifier(alpha=1e-3))
 
 
-def gradient_boosting() -> dict[str, float]:
-    return measure(HistGradientBoostingClassifier(random_state=0))
+@_peer("gradient_boosting")
+def gradient_boosting(n: int = N_TRAIN) -> dict[str, float]:
+    """HistGradientBoostingClassifier."""
+    return _measured(n, HistGradientBoostingClassifier(random_state=0))
 
 
-def gpytorch_exact() -> dict[str, float]:
-    """Label regression by GPyTorch's own conjugate gradients, one matrix for all classes, noise 0.1."""
+@_peer("gpytorch_exact", needs="gpytorch")
+def gpytorch_exact(n: int = N_TRAIN) -> dict[str, float]:
+    """GPyTorch, exact label regression by its conjugate gradients, RBF kernel on square roots, noise 0.1."""
     import gpytorch
     import torch
 
@@ -72,27 +88,19 @@ def gpytorch_exact() -> dict[str, float]:
             with torch.no_grad():
                 return (self.kernel(torch.as_tensor(np.sqrt(X)), self.X) @ self.alpha).argmax(dim=1).numpy()
 
-    return measure(Classifier())
+    return _measured(n, Classifier())
 
 
-def measure(model: Any) -> dict[str, float]:
+def _measured(n: int, model: Any) -> dict[str, float]:
     X_train, y_train, X_test, y_test = fashion_mnist()
     warm_up(X_train, y_train)
     before = peak_megabytes()
-    fitting = clock(lambda: model.fit(X_train[:N_TRAIN], y_train[:N_TRAIN]))
+    _, fitting = timed(lambda: model.fit(X_train[:n], y_train[:n]))
     model.predict(X_test[:10])
-    start = perf_counter()
-    predictions = model.predict(X_test)
-    predicting = perf_counter() - start
+    predictions, predicting = timed(lambda: model.predict(X_test))
     return {
-        "fit_seconds": fitting,
+        "seconds": fitting,
         "prediction_us": 1e6 * predicting / len(X_test),
         "megabytes": max(1.0, peak_megabytes() - before),
         "accuracy": float(np.mean(predictions == y_test)),
     }
-
-
-def clock(work: Callable[[], object]) -> float:
-    start = perf_counter()
-    work()
-    return perf_counter() - start
