@@ -33,8 +33,10 @@ wheel: .venv/tested
 	.venv-wheel/bin/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt dist/*.whl
 	cd dist && ../.venv-wheel/bin/python -W error ../.ci/check_wheel.py && ../.venv-wheel/bin/histogp demo
 
+# All cases take hours; `.venv/bin/python -m benchmarks run NAME` measures some. A case that fails stops no other.
 bench: .venv/tested
-	$(RUN) benchmarks/run.py
+	-$(RUN) -m benchmarks run
+	$(RUN) -m benchmarks report
 
 # Damaged model files: no crash, no hang, no memory. FILES=1000 for a quick look.
 FILES ?= 100000
