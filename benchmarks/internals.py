@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from histogp.kernels import resolve
 from histogp.operators.build import build_operator
 
@@ -15,11 +13,6 @@ N_THREADS = 2
 def intersection_operator(X: Any, kernel: Any) -> Any:
     """The kernel matrix of all rows of X as an operator, with `matmat`, `gradient` and `product_cost`."""
     return build_operator(X, resolve(kernel, X.shape[1]), N_THREADS)
-
-
-def bins_per_feature(clf: Any) -> float:
-    """Bins of the table that a fitted classifier with ``prediction="quantized"`` predicts with, on average."""
-    return float(np.diff(clf._posterior.quantized(clf._grid()).table.starts).mean() - 1)
 
 
 def random_features(kernel: Any, n_features: int) -> tuple[float, Any]:

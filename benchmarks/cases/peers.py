@@ -62,10 +62,10 @@ def ridge(n: int = N_TRAIN) -> dict[str, float]:
     return _measured(n, RidgeClassifier(alpha=1e-3))
 
 
-@_peer("gradient_boosting")
-def gradient_boosting(n: int = N_TRAIN) -> dict[str, float]:
+@_peer("gradient_boosting", smoke={"n": 600, "max_iter": 2})
+def gradient_boosting(n: int = N_TRAIN, max_iter: int = 100) -> dict[str, float]:
     """HistGradientBoostingClassifier."""
-    return _measured(n, HistGradientBoostingClassifier(random_state=0))
+    return _measured(n, HistGradientBoostingClassifier(max_iter=max_iter, random_state=0))
 
 
 @_peer("gpytorch_exact", needs="gpytorch")
