@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from histogp.kernels import resolve
 from histogp.operators.build import build_operator
 
 N_THREADS = 2
+# The command `histogp` of the package that Python imports, which need not be the installed one.
+COMMAND = (sys.executable, "-m", "histogp.cli.main")
 
 
 def intersection_operator(X: Any, kernel: Any) -> Any:

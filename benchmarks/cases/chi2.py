@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from time import perf_counter, sleep
@@ -17,6 +16,7 @@ from sklearn.linear_model import RidgeClassifier
 
 import histogp
 from benchmarks.data import fashion_mnist
+from benchmarks.internals import COMMAND
 from benchmarks.measure import PLOTS, alone, peak_megabytes, seconds, timed
 from benchmarks.registry import case
 from histogp import HistogramGPClassifier
@@ -161,7 +161,7 @@ def streaming_parquet(n_rows: int = 1_000_000) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         alone(write_parquet, Path(folder), n_rows, N_FILES)
         size = sum(path.stat().st_size for path in Path(folder).glob("*.parquet"))
-        command = [sys.executable, "-m", "histogp.cli.main", "fit", "--kernel", "chi2", "--stream"]
+        command = [*COMMAND, "fit", "--kernel", "chi2", "--stream"]
         command += [f"{folder}/rows*.parquet", "--label", "y", "-o", f"{folder}/model.histogp"]
         start = perf_counter()
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -255,7 +255,7 @@ def chi2_resume(n_kills: int = 20) -> dict[str, float]:
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         write_parquet(Path(folder), 30_000, 3)
-        command = [sys.executable, "-m", "histogp.cli.main", "fit", "--kernel", "chi2", "--stream"]
+        command = [*COMMAND, "fit", "--kernel", "chi2", "--stream"]
         command += [f"{folder}/rows*.parquet", "--label", "y", "--checkpoint-seconds", "0", "-o"]
         whole_command = [*command, f"{folder}/whole.histogp"]
         # The first one compiles.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from time import perf_counter
@@ -13,6 +12,7 @@ import numpy as np
 
 import histogp
 from benchmarks.data import fashion_mnist
+from benchmarks.internals import COMMAND
 from benchmarks.measure import alone, scaled, seconds, warm_up
 from benchmarks.registry import case
 from histogp import HistogramGPClassifier
@@ -103,7 +103,7 @@ def predict_command(n_rows: int = 1_000_000, n_train: int = 60_000) -> dict[str,
         model, data, out = (Path(folder) / name for name in ("model.histogp", "rows.parquet", "out.csv"))
         alone(_write_model, model, n_train)
         alone(_write_rows, data, n_rows)
-        command = [sys.executable, "-m", "histogp.cli.main", "predict", model, data, "-o", out]
+        command = [*COMMAND, "predict", model, data, "-o", out]
         start = perf_counter()
         process = subprocess.Popen(command)
         _, status, usage = os.wait4(process.pid, 0)

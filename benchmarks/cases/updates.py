@@ -15,6 +15,7 @@ import numpy as np
 
 import histogp
 from benchmarks.data import quick_draw
+from benchmarks.internals import COMMAND
 from benchmarks.measure import PLOTS, seconds, timed, warm_up
 from benchmarks.registry import case
 from histogp import HistogramGPClassifier, Optimizer
@@ -160,7 +161,7 @@ def kills(n_kills: int = 200) -> dict[str, float]:
         np.save(data, more.toarray())
         np.save(truth, labels)
         first = model.read_bytes()
-        command = [sys.executable, "-m", "histogp.cli.main", "update", str(model), str(data), "--labels", str(truth)]
+        command = [*COMMAND, "update", str(model), str(data), "--labels", str(truth)]
         durations = []
         for _ in range(2):  # the first one compiles
             model.write_bytes(first)
