@@ -52,8 +52,10 @@ portable: .venv/tested
 	set -e; for core in $(CORES); do echo "OPENBLAS_CORETYPE=$$core"; OPENBLAS_CORETYPE=$$core $(PORTABLE); done
 	OPENBLAS_CORETYPE=Nehalem NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=$(CURDIR)/.pytest_cache/numba-generic $(PORTABLE)
 
+# All cases take hours; `.venv/bin/python -m benchmarks run NAME` measures some. A case that fails stops no other.
 bench: .venv/tested
-	$(RUN) benchmarks/run.py
+	-$(RUN) -m benchmarks run
+	$(RUN) -m benchmarks report
 
 # Damaged model files: no crash, no hang, no memory. FILES=1000 for a quick look.
 FILES ?= 100000

