@@ -1,4 +1,4 @@
-"""Memory stays linear in the non-zeros, and large problems are never factorised densely."""
+"""Memory stays linear in the non-zeros, and large problems are never factorized densely."""
 
 import tracemalloc
 
@@ -34,7 +34,7 @@ def test_peak_memory_grows_linearly_with_the_rows():
     assert peaks[1] < 2.2 * peaks[0]
 
 
-def test_dense_factorisations_are_called_for_small_n_only(monkeypatch):
+def test_dense_factorizations_are_called_for_small_n_only(monkeypatch):
     sizes = []
     for module, name in (
         (factors, "cho_factor"),

@@ -228,7 +228,7 @@ STREAMED = {
     StreamingElasticNet: ({"alpha": 1e-3}, ["predict", "coef_", "intercept_", "n_iter_"]),
     StreamingGroupLasso: ({"alpha": 1e-3}, ["predict", "coef_", "intercept_", "n_iter_"]),
 }
-SILENT = {"fit", "partial_fit", "save", "add_unlabelled"}
+SILENT = {"fit", "partial_fit", "save", "add_unlabeled"}
 
 
 def asked(model, name):

@@ -697,8 +697,10 @@ def streaming_regression(answers: Answers) -> None:
     model.fit(X, targets, sample_weight=weights)
     put_linear(answers, "ridge/weighted", model, T)
     model = build(StreamingRidge, feature_map=chi2_map(), **{**RIDGE, "pca_components": 8})
-    model.add_unlabelled(X[100:]).partial_fit(X[:100], targets[:100]).add_unlabelled(T)
-    put_linear(answers, "ridge/unlabelled", model, T)
+    add = "add_unlabeled" if hasattr(model, "add_unlabeled") else "add_unlabelled"  # the name in older commits
+    getattr(model, add)(X[100:]).partial_fit(X[:100], targets[:100])
+    getattr(model, add)(T)
+    put_linear(answers, "ridge/unlabeled", model, T)
     groups = np.arange(N_FEATURES) % 6
     sparse_models = {
         "lasso": build(StreamingElasticNet, feature_map=chi2_map(), l1_ratio=1.0, **SPARSE_MODEL),

@@ -59,7 +59,7 @@ def carried_over(alpha: Array, before: Array, after: Array, shared_noise: bool) 
 
 
 def class_weights(setting: Any, classes: Array, codes: Array, weights: Array) -> Array:
-    """One weight a class, as scikit-learn defines them for a dict or "balanced"; 1 for classes without examples."""
+    """One weight a class, as scikit-learn defines them for a dict or "balanced"; 1 for classes without samples."""
     per_class = np.ones(len(classes))
     if isinstance(setting, dict):
         per_class[:] = [setting.get(label, 1.0) for label in classes.tolist()]
@@ -79,9 +79,9 @@ def balanced_noise(noise: float, codes: Array, weights: Array, n_classes: int) -
     share = np.bincount(codes, weights, minlength=n_classes) / weights.sum()
     if n_classes <= 2:
         return Noise(sample * 2 * share[codes])
-    # A side without examples has no noise to speak of; 1 stands for it.
+    # A side without samples has no noise to speak of; 1 stands for it.
     positive, negative = (np.where(side > 0, 2 * side, 1.0) for side in (share, 1 - share))
-    return Noise(sample, problem_of=codes, positive=positive, negative=negative)
+    return Noise(sample, output_of=codes, positive=positive, negative=negative)
 
 
 def _are_texts(labels: Array) -> bool:

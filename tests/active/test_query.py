@@ -245,7 +245,7 @@ def test_a_model_that_only_predicts(tmp_path):
     loaded = histogp.load(tmp_path / "m")
     for strategy in ("random", "mean", "variance", "uncertainty", "uncertainty+"):
         assert len(query(loaded, POOL, strategy, 2)) == 2
-    with pytest.raises(ValueError, match="without its training examples"):
+    with pytest.raises(ValueError, match="without its training samples"):
         query(loaded, POOL, "batch-variance", 2)
 
 

@@ -130,7 +130,7 @@ def test_a_predict_only_model(run, tmp_path):
     run("evaluate", "small.histogp", "test.csv", "--label", "color", "--report", "r.html")
     assert "without its training samples" in (tmp_path / "r.html").read_text()
     said = run("predict", "small.histogp", "test.csv", "--prediction", "exact", code=2)
-    assert "without its training examples" in said
+    assert "without its training samples" in said
 
 
 def test_evaluate_scores_and_reports(run, model, tmp_path):

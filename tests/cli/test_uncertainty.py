@@ -136,7 +136,7 @@ def test_inspect_says_what_a_one_class_model_is(run, one_class):
     assert facts["class"] == "HistogramGPOneClass"
     assert facts["criterion"] == "variance"
     assert facts["offset"] == one_class.offset_
-    assert "rows unlike the training examples" in run("inspect", "one.histogp")
+    assert "rows unlike the training samples" in run("inspect", "one.histogp")
 
 
 def test_another_method_for_one_class_only_if_the_offset_still_holds(run, one_class):
@@ -163,7 +163,7 @@ def test_a_predict_only_model_answers_for_what_it_lost(run):
     run("fit", "train.csv", "--label", "color", *QUANTIZED, "-o", "small")
     for command in (("predict", "small", "test.csv", "--variance", "precise"), ("novelty", "small", "test.csv")):
         said = run(*command, code=2)
-        assert "without its training examples" in said
+        assert "without its training samples" in said
         assert said.count("\n") == 1
 
 

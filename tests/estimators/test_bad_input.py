@@ -28,7 +28,7 @@ CASES = [
     ({}, X, np.ones(40), {}, "at least 2 classes"),
     ({}, X, X[:, 0], {}, "Unknown label type"),
     ({}, X, Y, {"sample_weight": np.zeros(40)}, "at least one non-zero number"),
-    ({"class_weight": {0: 0.0, 1: 0.0}}, X, Y, {}, "leave no example with a positive weight"),
+    ({"class_weight": {0: 0.0, 1: 0.0}}, X, Y, {}, "leave no sample with a positive weight"),
     ({"class_weight": {0: -1.0, 1: 1.0}}, X, Y, {}, "class_weight must have finite weights >= 0"),
     ({"class_weight": {0: np.nan, 1: 1.0}}, X, Y, {}, "class_weight must have finite weights >= 0"),
     ({}, np.full((40, 5), 1e308), Y, {}, "kernel overflows on these features; scale them"),

@@ -111,11 +111,11 @@ def test_a_regressor_is_the_dense_process(way, several):
     n, options = WAYS[way]
     y = np.stack([TARGETS, TARGETS**2], axis=1)[:n] if several else TARGETS[:n]
     model = HistogramGPRegressor("chi2", normalize_y=True, **options).fit(X[:n], y, SAMPLE[:n])
-    centre, scale = np.average(y, axis=0, weights=SAMPLE[:n]), model._codec.unit
-    mean, covariance = posterior(model, NOISE / SAMPLE[:n], (y - centre) / scale, X[:n])
+    center, scale = np.average(y, axis=0, weights=SAMPLE[:n]), model._codec.unit
+    mean, covariance = posterior(model, NOISE / SAMPLE[:n], (y - center) / scale, X[:n])
     observed = covariance + NOISE * np.eye(len(TEST))
     found, cov = model.predict(TEST, return_cov=True)
-    np.testing.assert_allclose(found, mean * scale + centre, atol=1e-8)
+    np.testing.assert_allclose(found, mean * scale + center, atol=1e-8)
     np.testing.assert_allclose(cov, np.multiply.outer(observed, scale**2), atol=1e-8)
     _, std = model.predict(TEST, return_std=True)
     np.testing.assert_allclose(std**2, np.multiply.outer(observed.diagonal(), scale**2), atol=1e-8)
@@ -237,7 +237,7 @@ def test_what_is_learnt_piece_by_piece_is_a_fit_with_the_same_points(name, optio
     assert_same(model, fresh().fit(X[:8], y[:8], sample_weight=SAMPLE[:8]))
 
 
-def test_relabelling_and_late_classes():
+def test_relabeling_and_late_classes():
     model = HistogramGPClassifier("chi2").fit(X[:60], Y[:60])
     right = Y.astype("<U6")
     right[[3, 5]], right[60:] = "ash", "fir"
@@ -356,11 +356,11 @@ def test_a_model_without_its_examples_predicts_alike_and_learns_no_more(name, n,
     assert_same(loaded, model, atol=1e-9)
     if name == "classifier":
         np.testing.assert_allclose(loaded.predict_proba(TEST), model.predict_proba(TEST))
-    with pytest.raises(ValueError, match="without its training examples"):
+    with pytest.raises(ValueError, match="without its training samples"):
         loaded.partial_fit(TEST, y[: len(TEST)])
 
 
-def test_quantised_prediction_is_refused_by_a_sentence():
+def test_quantized_prediction_is_refused_by_a_sentence():
     with pytest.raises(ValueError, match=r'^prediction="quantized" needs tables.*\.$'):
         HistogramGPClassifier("chi2", prediction="quantized").fit(X, Y)
     model = HistogramGPClassifier("chi2").fit(X, Y).set_params(prediction="quantized")

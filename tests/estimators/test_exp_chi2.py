@@ -77,7 +77,7 @@ def test_the_median():
 
 
 def likely_widths(targets):
-    """Every candidate, and the density of centred targets with the best noise and scale for it."""
+    """Every candidate, and the density of centered targets with the best noise and scale for it."""
     distances = -np.log(chi2_kernel(X, gamma=1.0)) / 2
     targets = targets - targets.mean(axis=0)
     found = {}

@@ -154,16 +154,16 @@ def test_a_regressor_is_the_dense_process(way, several):
     n, options = WAYS[way]
     y = np.stack([TARGETS, TARGETS**2], axis=1)[:n] if several else TARGETS[:n]
     model = HistogramGPRegressor(KERNEL, normalize_y=True, **options).fit(X[:n], y, SAMPLE[:n])
-    centre, scale = np.average(y, axis=0, weights=SAMPLE[:n]), model._codec.unit
-    normalised = (y - centre) / scale
-    mean, covariance = posterior(model, NOISE / SAMPLE[:n], normalised, X[:n])
+    center, scale = np.average(y, axis=0, weights=SAMPLE[:n]), model._codec.unit
+    normalized = (y - center) / scale
+    mean, covariance = posterior(model, NOISE / SAMPLE[:n], normalized, X[:n])
     observed = covariance + NOISE * np.eye(len(TEST))
     found, cov = model.predict(TEST, return_cov=True)
-    np.testing.assert_allclose(found, mean * scale + centre, atol=1e-8)
+    np.testing.assert_allclose(found, mean * scale + center, atol=1e-8)
     np.testing.assert_allclose(cov, np.multiply.outer(observed, scale**2), atol=1e-8)
     _, std = model.predict(TEST, return_std=True)
     np.testing.assert_allclose(std**2, np.multiply.outer(observed.diagonal(), scale**2), atol=1e-8)
-    expected = density(gram(model, X[:n], X[:n]), NOISE / SAMPLE[:n], normalised.reshape(n, -1))
+    expected = density(gram(model, X[:n], X[:n]), NOISE / SAMPLE[:n], normalized.reshape(n, -1))
     assert model.log_marginal_likelihood() == pytest.approx(expected, rel=1e-9)
     assert model.sample_y(TEST, 3).shape == ((len(TEST), 2, 3) if several else (len(TEST), 3))
 
@@ -308,7 +308,7 @@ def test_the_kernel_stays_with_many_examples(monkeypatch):
     assert given.kernel_.beta == 7.0
 
 
-def test_relabelling_and_late_classes():
+def test_relabeling_and_late_classes():
     model = HistogramGPClassifier(ExpChi2(M)).fit(X[:40], Y[:40])
     right = Y.astype("<U6")
     right[[3, 5]], right[40:] = "ash", "fir"
@@ -356,8 +356,8 @@ def test_a_search_goes_on_with_further_examples():
     model = HistogramGPRegressor(ExpChi2(M), optimize="gradient", normalize_y=True, random_state=0)
     model.fit(X[:25], TARGETS[:25]).partial_fit(X[25:], TARGETS[25:])
     same_map(value_of(model), ExpChi2(M)._adapt(X).value)
-    normalised = (TARGETS - TARGETS.mean()) / model._codec.unit
-    expected = density(gram(model, X, X), np.full(N, model.noise_), normalised[:, None])
+    normalized = (TARGETS - TARGETS.mean()) / model._codec.unit
+    expected = density(gram(model, X, X), np.full(N, model.noise_), normalized[:, None])
     assert model.log_marginal_likelihood() == pytest.approx(expected, rel=1e-9)
 
 
@@ -427,7 +427,7 @@ def test_a_model_without_its_examples_predicts_alike_and_learns_no_more(name, n,
         assert_same(loaded, model, atol=1e-9)
     if hasattr(model, "predict_proba"):
         np.testing.assert_allclose(loaded.predict_proba(TEST), model.predict_proba(TEST), atol=1e-9)
-    with pytest.raises(ValueError, match="without its training examples"):
+    with pytest.raises(ValueError, match="without its training samples"):
         loaded.partial_fit(TEST, y[: len(TEST)])
     loaded.save(tmp_path / "again", include_training=False)
     assert (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()

@@ -130,7 +130,7 @@ def test_forgetting_is_a_fit_without(options, class_weight):
 @pytest.mark.parametrize(
     "class_weight", [None, "balanced", "balanced-ovr", {"ash": 2, "birch": 1, "cedar": 1, "elm": 0.5, "fir": 0}]
 )
-def test_relabelling_is_a_fit_with_the_right_labels(options, class_weight):
+def test_relabeling_is_a_fit_with_the_right_labels(options, class_weight):
     make = partial(HistogramGPClassifier, class_weight=class_weight, random_state=0, **options)
     model = make().fit(X, Y)
     right = Y.copy().astype("<U6")
@@ -241,7 +241,7 @@ def test_a_model_that_only_predicts_says_so(tmp_path):
     HistogramGPClassifier(prediction="quantized").fit(X, Y).save(tmp_path / "m", include_training=False)
     loaded = histogp.load(tmp_path / "m")
     for change in (lambda: loaded.partial_fit(X, Y), lambda: loaded.forget([0]), lambda: loaded.relabel([0], ["elm"])):
-        with pytest.raises(ValueError, match=r"without its training examples.*learns no more"):
+        with pytest.raises(ValueError, match=r"without its training samples.*learns no more"):
             change()
 
 
@@ -255,12 +255,12 @@ BAD = {
         "new labels are numbers, but those known are texts",
     ),
     "real labels": (lambda m: m.partial_fit(X[:2], [0.5, 1.25]), "Unknown label type|continuous"),
-    "an unknown number": (lambda m: m.forget([0, 999]), "no training example with the number 999"),
-    "a negative number": (lambda m: m.forget(-1), "no training example with the number -1"),
+    "an unknown number": (lambda m: m.forget([0, 999]), "no training sample with the number 999"),
+    "a negative number": (lambda m: m.forget(-1), "no training sample with the number -1"),
     "a number twice": (lambda m: m.forget([1, 1]), "twice"),
     "rows of different lengths": (lambda m: m.forget([[1, 2], [3]]), "whole numbers"),
     "no numbers at all": (lambda m: m.forget(["a"]), "whole numbers"),
-    "everything": (lambda m: m.forget(m.ids_), "all training examples"),
+    "everything": (lambda m: m.forget(m.ids_), "all training samples"),
     "too few corrections": (lambda m: m.relabel([0, 1], ["elm"]), "inconsistent"),
     "a correction of another type": (lambda m: m.relabel([0], [3]), "new labels are numbers"),
 }
@@ -285,7 +285,7 @@ def test_bad_updates_are_refused_and_change_nothing(what):
         (dict(max_iter="x"), "max_iter"),
         (dict(class_weight="foo"), "class_weight"),
         (dict(optimize=Optimizer(reoptimize_every="x")), "reoptimize_every"),
-        (dict(class_weight={"ash": 0.0}), "class_weight is zero for examples"),
+        (dict(class_weight={"ash": 0.0}), "class_weight is zero for samples"),
     ],
 )
 def test_parameters_are_checked_by_updates_too(parameters, message):

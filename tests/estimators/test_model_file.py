@@ -169,10 +169,10 @@ def test_a_model_without_its_training_examples_says_what_it_cannot_do(path):
     model.save(path, include_training=False)
     loaded = histogp.load(path)
     assert not hasattr(loaded, "alpha_")
-    with pytest.raises(ValueError, match="without its training examples"):
+    with pytest.raises(ValueError, match="without its training samples"):
         loaded.save(path)
     for changed in ({"prediction": "exact"}, {"n_bins": 10}, {"value_range": None}, {"interpolation": "nearest"}):
-        with pytest.raises(ValueError, match="without its training examples"):
+        with pytest.raises(ValueError, match="without its training samples"):
             histogp.load(path).set_params(**changed).predict(TEST)
     loaded.save(path, include_training=False)
     np.testing.assert_array_equal(scores(histogp.load(path)), scores(model))

@@ -1,4 +1,4 @@
-"""Detection of rows unlike the training examples."""
+"""Detection of rows unlike the training samples."""
 
 import numpy as np
 import pytest
@@ -77,7 +77,7 @@ def test_files_keep_scores_and_offset(criterion, tmp_path):
     assert loaded.offset_ == model.offset_
     model.set_params(prediction="quantized")
     if criterion != "mean":
-        with pytest.raises(ValueError, match="variance 'precise' need the training examples"):
+        with pytest.raises(ValueError, match="variance 'precise' need the training samples"):
             model.save(tmp_path / "small", include_training=False)
         model.set_params(method="sampled")
     model.save(tmp_path / "small", include_training=False)

@@ -291,7 +291,7 @@ def test_models_with_hyperparameters_found_survive_a_file(tmp_path):
             np.testing.assert_array_equal(back.optimization_path_[name], column)
         assert back.optimize.get_params() == optimizer.get_params()
         assert back.kernel.groups == groups
-    with pytest.raises(ValueError, match="without its training examples"):
+    with pytest.raises(ValueError, match="without its training samples"):
         back.log_marginal_likelihood()
     twin = pickle.loads(pickle.dumps(clf))
     assert twin.log_marginal_likelihood() == clf.log_marginal_likelihood()

@@ -153,7 +153,7 @@ def test_what_is_prepared_and_what_is_left_without_training_samples(tmp_path):
         lambda: posterior.covariances(X_NEW),
         lambda: posterior.refit(KERNEL, 1.0),
     ):
-        with pytest.raises(ValueError, match="without its training examples"):
+        with pytest.raises(ValueError, match="without its training samples"):
             refused()
 
 

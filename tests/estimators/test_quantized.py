@@ -1,4 +1,4 @@
-"""Quantised prediction against exact prediction, and its error against every bound."""
+"""Quantized prediction against exact prediction, and its error against every bound."""
 
 import numpy as np
 import pytest

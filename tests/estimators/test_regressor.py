@@ -54,7 +54,7 @@ def test_kernel_ridge_agrees_with_sample_weights(options):
     np.testing.assert_allclose(ours.predict(TEST) / scale, theirs.predict(K_test) / scale, atol=1e-8)
 
 
-def test_normalisation_is_weighted_and_survives_constant_targets():
+def test_normalization_is_weighted_and_survives_constant_targets():
     weights = np.random.default_rng(0).integers(0, 3, len(X))
     weighted = HistogramGPRegressor(normalize_y=True).fit(X, T, weights).predict(TEST)
     repeated = HistogramGPRegressor(normalize_y=True).fit(X.repeat(weights, 0), T.repeat(weights, 0)).predict(TEST)

@@ -38,7 +38,7 @@ MORE = histograms(50, 6, seed=1)
 MIXED = RNG.standard_normal((90, 6)) @ RNG.standard_normal((6, 6)) + RNG.standard_normal(6)
 RESPONSE = MIXED @ [3.0, 0, 0, -2, 0, 0.1] + RNG.standard_normal(90)
 ALPHAS = ["loo", "gcv", "evidence"]
-LABELLED = [
+LABELED = [
     (StreamingRidge(alpha=1e-3), Y),
     *((StreamingRidge(alpha=alpha), y) for alpha in ALPHAS),
     (StreamingRidge(alpha=1e-3, pca_components=4), y),
@@ -49,7 +49,7 @@ LABELLED = [
     (StreamingGroupLasso(alpha=3e-2, tol=1e-11, max_iter=10**5), Y),
 ]
 every_model = pytest.mark.parametrize(
-    ("model", "targets"), LABELLED, ids=lambda value: "" if isinstance(value, np.ndarray) else str(value)
+    ("model", "targets"), LABELED, ids=lambda value: "" if isinstance(value, np.ndarray) else str(value)
 )
 by_map = pytest.mark.parametrize("feature_map", [None, MAP], ids=["plain", "chi2"])
 
@@ -284,7 +284,7 @@ def left_out_errors(Z, T, alpha, intercept):
     return np.sum(np.square(errors))
 
 
-def generalised(Z, T, alpha, intercept):
+def generalized(Z, T, alpha, intercept):
     ones = np.full((len(Z), len(Z)), intercept / len(Z))
     C = Z - ones @ Z
     rest = np.eye(len(Z)) - ones - C @ np.linalg.solve(C.T @ C + alpha * np.eye(Z.shape[1]), C.T)
@@ -301,7 +301,7 @@ def negative_likelihood(Z, T, alpha, intercept):
 
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize(
-    ("alpha", "formula"), [("loo", left_out_errors), ("gcv", generalised), ("evidence", negative_likelihood)]
+    ("alpha", "formula"), [("loo", left_out_errors), ("gcv", generalized), ("evidence", negative_likelihood)]
 )
 def test_the_penalty_is_the_best_by_a_dense_formula(alpha, formula, intercept):
     Z, noisy = MIXED[:40], Y[:40] + RNG.standard_normal((40, 2))
@@ -359,19 +359,19 @@ def test_principal_components_are_pca_and_ridge(n_components, feature_map):
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_unlabelled_rows_change_the_components_as_pca_on_all_rows_would(before):
+def test_unlabeled_rows_change_the_components_as_pca_on_all_rows_would(before):
     pca = PCA(3, svd_solver="full").fit(np.vstack([X, MORE]))
     projected = pca.transform(X)
     model, clf = StreamingRidge(alpha=1e-3, pca_components=3), StreamingRidgeClassifier(alpha=1e-3, pca_components=3)
     for rows in (MORE[:20], MORE[20:]) if before else ():
-        clf.add_unlabelled(rows)
-        model.add_unlabelled(rows)
+        clf.add_unlabeled(rows)
+        model.add_unlabeled(rows)
     model.partial_fit(X, y)
     clf.partial_fit(X, LABELS)
     if not before:
         alone = model.predict(X)
-        model.add_unlabelled(sparse.csr_array(MORE))
-        clf.add_unlabelled(MORE)
+        model.add_unlabeled(sparse.csr_array(MORE))
+        clf.add_unlabeled(MORE)
         assert not np.allclose(model.predict(X), alone)
     close(model.predict(X), ridge(projected, y, 1e-3).predict(projected), rtol=1e-9)
     theirs = linear_model.RidgeClassifier(alpha=1e-3, solver="svd").fit(projected, LABELS)
@@ -380,9 +380,9 @@ def test_unlabelled_rows_change_the_components_as_pca_on_all_rows_would(before):
     close(model.set_params(pca_components=None).predict(X), ridge(X, y, 1e-3).predict(X), rtol=1e-9)
 
 
-def test_unlabelled_rows_alone_are_not_a_model():
+def test_unlabeled_rows_alone_are_not_a_model():
     for model in (StreamingRidge(), StreamingRidgeClassifier()):
-        model.add_unlabelled(X)
+        model.add_unlabeled(X)
         for ask in (
             lambda model=model: model.predict(X),
             lambda model=model: model.coef_,
@@ -467,7 +467,7 @@ def test_group_lasso_meets_the_conditions_of_a_minimum(alpha, labels, feature_ma
             close(gradient[own], limit * w[own] / np.linalg.norm(w[own]), limit, rtol=1e-4)
         else:
             assert np.linalg.norm(gradient[own]) <= limit
-    # The objective is convex: a minimum among neighbours is one of all.
+    # The objective is convex: a minimum among neighbors is one of all.
     best = objective(Z, RESPONSE, alpha, columns, w, model.intercept_)
     for size in (1e-3, 1e-2, 0.1, 1.0):
         for _ in range(100):

@@ -93,10 +93,10 @@ def test_chunks_give_the_model_of_one_fit(model, targets):
     assert many.n_samples_seen_ == 90
 
 
-def test_unlabelled_rows_have_a_say_in_components_of_weighted_features():
+def test_unlabeled_rows_have_a_say_in_components_of_weighted_features():
     factors = np.sqrt([3.0, 1.0, 0.2])[BLOCK_OF]
     ours = StreamingRidge(alpha=1e-3, pca_components=4, blocks=BLOCKS, block_weights=[3.0, 1.0, 0.2])
-    ours.fit(X, y).add_unlabelled(TEST)
+    ours.fit(X, y).add_unlabeled(TEST)
     pca = PCA(4, svd_solver="full").fit(features(np.vstack([X, TEST])) * factors)
     projected = pca.transform(features(X) * factors)
     expected = linear_model.Ridge(alpha=1e-3, solver="svd").fit(projected, y).predict(projected)

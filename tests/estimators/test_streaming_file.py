@@ -129,7 +129,7 @@ def test_a_single_class_waits_in_a_file_for_others(path):
 
 
 def test_rows_without_labels_are_kept(path):
-    model = StreamingRidge(pca_components=2, alpha=1.0).fit(X, TARGETS).add_unlabelled(TEST)
+    model = StreamingRidge(pca_components=2, alpha=1.0).fit(X, TARGETS).add_unlabeled(TEST)
     model.save(path)
     assert_same(histogp.load(path), model)
     assert histogp.load(path)._learned.unlabeled.count == len(TEST)

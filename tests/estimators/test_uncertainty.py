@@ -212,11 +212,11 @@ def test_what_was_prepared_is_in_the_file(include_training, tmp_path):
     if not include_training:
         alike(loaded.novelty(TEST, "calibrated"), clf.novelty(TEST, "calibrated"))
         for method in ("precise", "fine", "coarse"):
-            with pytest.raises(ValueError, match=f"without its training examples, which '{method}' needs"):
+            with pytest.raises(ValueError, match=f"without its training samples, which '{method}' needs"):
                 loaded.predict_variance(TEST, method)
         with pytest.raises(ValueError, match="had not prepared 'sampled'"):
             loaded.predict_variance(TEST, "sampled", n_samples=100)
-        with pytest.raises(ValueError, match="without its training examples"):
+        with pytest.raises(ValueError, match="without its training samples"):
             loaded.set_params(probability="dirichlet").predict_proba(TEST)
 
 

@@ -159,15 +159,15 @@ def test_without_distances_the_width_is_one(A, made):
 def best_by_trying(A, targets):
     """The candidate under which the density of all targets is largest, with the best noise and scale for each."""
     K = distances(A, A)
-    centre = 1 / np.median(K[np.triu_indices(len(A), 1)])
+    center = 1 / np.median(K[np.triu_indices(len(A), 1)])
     found = {}
     for width in WIDTHS:
         densities = []
         for noise in NOISES:
-            C = np.exp(-centre * width * K) + noise * np.eye(len(A))
+            C = np.exp(-center * width * K) + noise * np.eye(len(A))
             scale = np.sum(targets * np.linalg.solve(C, targets)) / targets.size
             densities.append(multivariate_normal(np.zeros(len(A)), scale * C).logpdf(targets.T).sum())
-        found[centre * width] = max(densities)
+        found[center * width] = max(densities)
     return found
 
 

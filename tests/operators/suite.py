@@ -448,13 +448,13 @@ class TablesSuite(Subject):
     def test_typical_tables(self, kernel, n_threads):
         X, Y = TYPICAL_DATA["uniform"]
         operator, rows = self.make(X, kernel, n_threads), Rows.from_array(Y)
-        for n_problems in (1, 3):
-            table = operator.grid_table(V[:, :n_problems], Grid(7))
+        for n_outputs in (1, 3):
+            table = operator.grid_table(V[:, :n_outputs], Grid(7))
             for reading in ("linear", "nearest"):
-                expected = quantized(X, kernel, V[:, :n_problems], Y, table, reading)
+                expected = quantized(X, kernel, V[:, :n_outputs], Y, table, reading)
                 close(table.evaluate(rows, 1, reading), expected)
-            close(table.linear_bounds, bin_bound(X, kernel, V[:, :n_problems], table))
-            close(table.linear_worst, worst_error(X, kernel, V[:, :n_problems], table))
+            close(table.linear_bounds, bin_bound(X, kernel, V[:, :n_outputs], table))
+            close(table.linear_worst, worst_error(X, kernel, V[:, :n_outputs], table))
         squares = np.minimum(heights(Y, kernel)[:, None], heights(X, kernel)[None]) ** 2
         close(operator.norm_table().evaluate(rows), squares.sum(axis=(1, 2))[:, None])
         tabulated(operator, kernel, X, Y, U, rtol=1e-11)

@@ -198,7 +198,7 @@ def test_displays_need_a_fitted_model_with_its_training_examples(from_estimator,
     small = HistogramGPRegressor(prediction="quantized").fit(X, X[:, 1])
     small.predict_variance(X, "sampled")
     small.save(tmp_path / "small.histogp", include_training=False)
-    with pytest.raises(ValueError, match="saved without its training examples"):
+    with pytest.raises(ValueError, match="saved without its training samples"):
         from_estimator(histogp.load(tmp_path / "small.histogp"), X=X)
 
 

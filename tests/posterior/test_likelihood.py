@@ -89,10 +89,10 @@ def test_estimates_are_right_within_their_standard_error(name, rank):
     exact = exact_likelihood(operator, noise, Y, derivatives=True)
     assert abs(found.value - exact.value) < 4 * found.error
     assert found.error < 0.1 * abs(exact.value)
-    for key, expected in exact.demand.items():
-        np.testing.assert_allclose(found.demand[key], expected, rtol=1e-4)
-        scale = np.abs(exact.supply[key]).max()
-        assert np.all(np.abs(found.supply[key] - exact.supply[key]) < 0.25 * scale), key
+    for key, expected in exact.data_fit_gradient.items():
+        np.testing.assert_allclose(found.data_fit_gradient[key], expected, rtol=1e-4)
+        scale = np.abs(exact.complexity_gradient[key]).max()
+        assert np.all(np.abs(found.complexity_gradient[key] - exact.complexity_gradient[key]) < 0.25 * scale), key
 
 
 @pytest.mark.slow
@@ -118,10 +118,10 @@ def test_derivatives_average_to_the_exact_ones(name):
         for seed in range(20)
     ]
     exact = exact_likelihood(operator, noise, Y, derivatives=True)
-    for key in exact.supply:
-        samples = np.array([one.supply[key] for one in found])
+    for key in exact.complexity_gradient:
+        samples = np.array([one.complexity_gradient[key] for one in found])
         error = samples.std(axis=0, ddof=1) / np.sqrt(len(samples))
-        assert np.all(np.abs(samples.mean(axis=0) - exact.supply[key]) < 4.5 * error), key
+        assert np.all(np.abs(samples.mean(axis=0) - exact.complexity_gradient[key]) < 4.5 * error), key
     values = np.array([one.value for one in found])
     assert abs(values.mean() - exact.value) < 4 * values.std(ddof=1) / np.sqrt(len(values))
     # The error that is reported is the one that there is.

@@ -47,7 +47,7 @@ def close_to(found, expected, rtol=1e-9):
     assert found.value == pytest.approx(expected.value, rel=1e-11)
     assert found.data_term == pytest.approx(expected.data_term, rel=1e-9)
     for name in ("weights", "noise"):
-        for side in ("demand", "supply"):
+        for side in ("data_fit_gradient", "complexity_gradient"):
             actual, wanted = (getattr(one, side)[name] for one in (found, expected))
             assert np.shape(actual) == np.shape(wanted)
             np.testing.assert_allclose(actual, wanted, rtol=rtol, err_msg=f"{side} of {name}")
@@ -64,7 +64,7 @@ def test_value_and_derivatives_are_those_of_dense_factors(weights, noise, factor
     close_to(objective.at(WEIGHTS[weights], factor), expected)
     only_value = objective.at(WEIGHTS[weights], factor, derivatives=False)
     assert only_value.value == pytest.approx(expected.value, rel=1e-11)
-    assert only_value.demand == {}
+    assert only_value.data_fit_gradient == {}
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -117,7 +117,7 @@ by_rank = pytest.mark.parametrize("n_features", [20, N, 150], ids=["fewer", "as 
 @pytest.mark.parametrize("weight", ONE_WEIGHT)
 def test_one_weight_for_all_by_an_eigendecomposition_and_by_factors(weight, noise, factor, n_features):
     objective = FeatureObjective(Data(waves_operator(n_features), NOISES[noise], Y))
-    for problems in objective._problems:
+    for problems in objective._groups:
         scaled = objective._scaled(problems, weight, factor)
         plain = objective._of(problems, np.array([weight]), factor, True)
         # Directions with hardly any variance are rounding, which a large weight makes large.
@@ -137,7 +137,7 @@ def test_one_weight_for_all_by_dense_factors(weight, noise, n_features):
         close_to(objective.at(weights, factor), expected, rtol=1e-6)
         only_value = objective.at(weights, factor, derivatives=False)
         assert only_value.value == pytest.approx(expected.value, rel=1e-10)
-        assert only_value.demand == {}
+        assert only_value.data_fit_gradient == {}
 
 
 @by_rank
@@ -172,10 +172,10 @@ def test_one_dimension_has_one_weight_too():
     operator = kernel_operator(values, FixedChi2(points), 1)
     objective = FeatureObjective(Data(operator, NOISES["per problem"], Y))
     for weight in (0.0, 0.4, 9.0):
-        plain = [objective._of(problems, np.array([weight]), 0.5, True) for problems in objective._problems]
+        plain = [objective._of(problems, np.array([weight]), 0.5, True) for problems in objective._groups]
         found = objective.at(np.array([weight]), 0.5)
         assert found.value == pytest.approx(sum(part.value for part in plain), rel=1e-11)
-        for side in ("demand", "supply"):
+        for side in ("data_fit_gradient", "complexity_gradient"):
             expected = _total([getattr(part, side) for part in plain])
             for name in ("weights", "noise"):
                 np.testing.assert_allclose(getattr(found, side)[name], expected[name], rtol=1e-8)

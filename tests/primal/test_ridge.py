@@ -70,7 +70,7 @@ def test_leading_components_are_pca_and_ridge(n_components, alpha):
 
 @by_alpha
 @by_intercept
-def test_unlabelled_rows_have_a_say_in_the_components(intercept, alpha):
+def test_unlabeled_rows_have_a_say_in_the_components(intercept, alpha):
     ridge = Ridge.of(STATISTICS, 3, StreamingStatistics.of(MORE), intercept=intercept)
     together = np.vstack([Z, MORE])
     _, _, directions = np.linalg.svd(together - intercept * together.mean(axis=0))
@@ -86,8 +86,8 @@ def test_unlabelled_rows_have_a_say_in_the_components(intercept, alpha):
     close(coordinates.T @ coordinates, np.diag(ridge.components.variances), rtol=1e-11)
 
 
-def test_unlabelled_rows_without_a_choice_of_components_do_not_matter():
-    one, other = (Ridge.of(STATISTICS, None, unlabelled) for unlabelled in (None, StreamingStatistics.of(MORE)))
+def test_unlabeled_rows_without_a_choice_of_components_do_not_matter():
+    one, other = (Ridge.of(STATISTICS, None, unlabeled) for unlabeled in (None, StreamingStatistics.of(MORE)))
     close(one.coefficients(2.0)[0], other.coefficients(2.0)[0], rtol=1e-12)
 
 

@@ -40,7 +40,7 @@ def problem(Z, Y, intercept, weights=None):
 
 
 def objective(given, blocks, intercept, monkeypatch):
-    """The function that is minimised, and where that begins."""
+    """The function that is minimized, and where that begins."""
     seen = []
 
     def minimize(function, start, **options):

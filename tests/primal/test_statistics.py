@@ -340,6 +340,6 @@ def test_single_precision_does_not_lose_targets_far_from_zero():
     sums = Sums(20, 2, single=True)
     sums.add(features, targets + 1e6)
     found = sums.total()
-    centred = found.cross - np.outer(found.sums, found.target_sums / 500)
+    centered = found.cross - np.outer(found.sums, found.target_sums / 500)
     wanted = features.T @ (targets - targets.mean(axis=0))
-    np.testing.assert_allclose(centred, wanted, rtol=0, atol=1e-4 * np.abs(wanted).max())
+    np.testing.assert_allclose(centered, wanted, rtol=0, atol=1e-4 * np.abs(wanted).max())

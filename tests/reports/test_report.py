@@ -45,7 +45,7 @@ def test_the_last_point_of_a_learning_curve_is_the_model_itself(options, weights
 def test_training_examples_come_back():
     weights = np.linspace(0, 3, 120)
     for model, y in ((HistogramGPClassifier(), Y), (HistogramGPRegressor(normalize_y=True), X[:, 1])):
-        X_back, y_back, weights_back = model.fit(sparse.csr_array(X), y, sample_weight=weights)._training_examples()
+        X_back, y_back, weights_back = model.fit(sparse.csr_array(X), y, sample_weight=weights)._training_samples()
         np.testing.assert_array_equal(X_back.toarray(), X[1:])
         np.testing.assert_allclose(weights_back, weights[1:])
         if y is Y:
@@ -59,7 +59,7 @@ def test_sizes_halve_down_to_a_few():
     assert sizes_up_to(3) == [2, 3]
 
 
-def test_quantisation_is_compared_with_the_exact_scores_and_leaves_the_model_alone():
+def test_quantization_is_compared_with_the_exact_scores_and_leaves_the_model_alone():
     clf = HistogramGPClassifier(n_bins=7).fit(X, Y)
     exact = clf.decision_function(TEST)
     before = clf.get_params()

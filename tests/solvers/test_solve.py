@@ -219,7 +219,7 @@ def test_the_rank_grows_with_difficulty():
     assert ranks[-1] > 0
 
 
-def test_small_problems_are_factorised_and_large_ones_never(monkeypatch):
+def test_small_problems_are_factorized_and_large_ones_never(monkeypatch):
     assert problem.is_small(2000, 1)
     assert not problem.is_small(2001, 1)
     assert not problem.is_small(2000, 10)
@@ -227,7 +227,7 @@ def test_small_problems_are_factorised_and_large_ones_never(monkeypatch):
     assert solve(OPERATOR, NOISES["scalar"], B, SolverOptions(), rng()).n_iterations > 1
 
 
-def test_a_matrix_that_float64_cannot_factorise_is_named():
+def test_a_matrix_that_float64_cannot_factorize_is_named():
     ones = np.ones((50, 3))
     operator = kernel_operator(ones, HistogramIntersection())
     with pytest.raises(ValueError, match=r"not positive definite in float64; use a larger noise"):

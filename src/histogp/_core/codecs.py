@@ -105,7 +105,7 @@ class Classes:
     def labels_from_state(self, reader: Any, n_samples: int) -> Array:
         codes = reader.array("codes", np.uint32, (n_samples,))
         if codes.max() >= len(self.classes):
-            raise ModelFileError("an example has a class that does not exist.")
+            raise ModelFileError("a sample has a class that does not exist.")
         return codes.astype(int)
 
 

@@ -102,7 +102,7 @@ class GridLayout:
     def build(
         cls, data: SortedColumns, heights: Array, importance: Array, kernel: Intersection, grid: Grid, n_threads: int
     ) -> GridLayout:
-        """Nodes up to the end of the grid; more of them where examples of much ``importance`` (N,) are."""
+        """Nodes up to the end of the grid; more of them where samples of much ``importance`` (N,) are."""
         upper = kernel.transformed_row(last_of_each_column(data, data.values) if grid.upper is None else grid.upper)
         top = upper if kernel.weights is None else upper * kernel.weights
         if not np.all(np.isfinite(top)):
@@ -138,18 +138,18 @@ class GridLayout:
 
     def read(self, nodes: Array, rows: Rows, n_threads: int = 1, how: Reading = "linear") -> Array:
         """``sum_d f_d(x_d)`` for n test rows, (n, M), from values at the nodes (n_nodes, M), in their precision."""
-        n_problems = nodes.shape[1]
-        out = np.empty((rows.n_rows, n_problems), nodes.dtype)
+        n_outputs = nodes.shape[1]
+        out = np.empty((rows.n_rows, n_outputs), nodes.dtype)
         places = self._located(rows)
 
         def read(first: int, last: int) -> None:
             options = (self.n_bins, *_SHIFT_AND_BLEND[how], first, last)
-            if n_problems == 1:
+            if n_outputs == 1:
                 table_loops.read_one(*places, nodes[:, 0], *options, out[:, 0])
             else:
-                table_loops.read_block(*places, nodes, *options, np.empty(n_problems, nodes.dtype), out)
+                table_loops.read_block(*places, nodes, *options, np.empty(n_outputs, nodes.dtype), out)
 
-        threads.run(read, rows.parts(n_threads, work_per_nonzero=1 + n_problems // 8))
+        threads.run(read, rows.parts(n_threads, work_per_nonzero=1 + n_outputs // 8))
         return out
 
     def _located(self, rows: Rows) -> tuple[Array, ...]:
@@ -202,7 +202,7 @@ class NodeLayout:
     """Nodes for functions ``f_d(x_d)`` of every dimension, at heights ``w g(x)`` of training data. Immutable.
 
     A column of few distinct values has a node at each of them, so that nothing is lost; others have some at equal
-    distances and some at equal numbers of examples. Where a value lies takes a binary search.
+    distances and some at equal numbers of samples. Where a value lies takes a binary search.
 
     starts : (D + 1,), where the nodes of each dimension begin
     heights : (n_nodes,), of the nodes, ascending from 0 in each dimension; one zero more at the end

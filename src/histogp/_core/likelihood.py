@@ -1,4 +1,4 @@
-"""The logarithm of the marginal likelihood, summed over all problems: exact, bounded, estimated.
+"""The logarithm of the marginal likelihood, summed over all outputs: exact, bounded, estimated.
 
     log p(y) = -1/2 y^T A^-1 y - 1/2 log det A - N/2 log 2 pi,        A = K + diag(noise)
 
@@ -28,19 +28,22 @@ Derivatives = dict[str, Array]
 
 @dataclass(frozen=True, eq=False)
 class Likelihood:
-    """value : log p(y), or a bound or an estimate of it; NaN where only derivatives were asked for.
-    error : standard error of an estimate.
-    data_term : ``y^T A^-1 y``, of all problems
-    alpha : (N, M), solves ``A alpha = y``, or None if it was not needed; probe_solutions : the same for probes.
-    demand, supply : the two terms ``alpha^T A' alpha`` and ``tr(A^-1 A')`` for the kernel's values, and for the
-        logarithm of the noise under "noise".
+    """The logarithm of the density of the targets, or a bound or an estimate of it, and how it changes.
+
+    value : log p(y); NaN where only derivatives were asked for
+    error : standard error of an estimate
+    data_term : ``y^T A^-1 y``, of all outputs
+    alpha : (N, M), solves ``A alpha = y``, or None if it was not needed
+    probe_solutions : (N, S), solves ``A Z = probes``, or None if there were no probes
+    data_fit_gradient, complexity_gradient : ``alpha^T A' alpha`` and ``tr(A^-1 A')``, whose difference is twice the
+        gradient, for the kernel's values, and for the logarithm of the noise under "noise"
     """
 
     value: float
     alpha: Array | None
     error: float = 0.0
-    demand: Derivatives = field(default_factory=dict)
-    supply: Derivatives = field(default_factory=dict)
+    data_fit_gradient: Derivatives = field(default_factory=dict)
+    complexity_gradient: Derivatives = field(default_factory=dict)
     data_term: float = np.nan
     probe_solutions: Array | None = None
     n_products: int = 0
@@ -48,8 +51,10 @@ class Likelihood:
 
     @property
     def derivatives(self) -> Derivatives:
-        """Of the value."""
-        return {name: (self.demand[name] - self.supply[name]) / 2 for name in self.demand}
+        """The derivatives of the value by the kernel's values and, under "noise", by the logarithm of the noise."""
+        return {
+            name: (self.data_fit_gradient[name] - self.complexity_gradient[name]) / 2 for name in self.data_fit_gradient
+        }
 
 
 def exact_likelihood(
@@ -58,13 +63,13 @@ def exact_likelihood(
     """By a dense Cholesky factor of each matrix, in time cubic in N."""
     matrix = operator.matrix()
     diagonals = noise.diagonals()
-    n, n_problems = targets.shape
-    share = n_problems // diagonals.shape[1]  # problems of one matrix
+    n, n_outputs = targets.shape
+    share = n_outputs // diagonals.shape[1]  # outputs of one matrix
     alpha = np.empty_like(targets)
     inverses = np.zeros_like(matrix)
-    log_determinant = supply_of_noise = 0.0
-    for problem, diagonal in enumerate(diagonals.T):
-        some = slice(problem * share, (problem + 1) * share)
+    log_determinant = complexity_of_noise = 0.0
+    for output, diagonal in enumerate(diagonals.T):
+        some = slice(output * share, (output + 1) * share)
         system = matrix.copy()
         system[np.diag_indices(n)] += diagonal
         factor = cholesky(system.T, lower=True, overwrite_a=True, check_finite=False)
@@ -73,7 +78,7 @@ def exact_likelihood(
         if derivatives:
             inverse = lapack.dpotri(factor, lower=1, overwrite_c=1)[0]
             inverses += share * inverse
-            supply_of_noise += share * inverse.diagonal() @ diagonal
+            complexity_of_noise += share * inverse.diagonal() @ diagonal
     data_term = float(np.sum(targets * alpha))
     value = float(-(data_term + log_determinant + targets.size * np.log(2 * np.pi)) / 2)
     if not derivatives:
@@ -81,10 +86,12 @@ def exact_likelihood(
     # Below the diagonal twice and above zero: the form with the identity sees only the sum of both.
     inverses = np.tril(inverses, -1) * 2 + np.diag(inverses.diagonal())
     tuning = tuning_of(operator)
-    demand, supply = tuning.gradient(alpha, alpha), tuning.gradient(inverses, np.eye(n))
-    demand["noise"] = np.sum(alpha**2 * diagonals)
-    supply["noise"] = np.asarray(supply_of_noise)
-    return Likelihood(value, alpha, demand=demand, supply=supply, data_term=data_term)
+    data_fit_gradient, complexity_gradient = tuning.gradient(alpha, alpha), tuning.gradient(inverses, np.eye(n))
+    data_fit_gradient["noise"] = np.sum(alpha**2 * diagonals)
+    complexity_gradient["noise"] = np.asarray(complexity_of_noise)
+    return Likelihood(
+        value, alpha, data_fit_gradient=data_fit_gradient, complexity_gradient=complexity_gradient, data_term=data_term
+    )
 
 
 def bounded_likelihood(
@@ -123,10 +130,10 @@ def estimated_likelihood(
     The same state of ``rng`` gives the same probes.
     """
     probes = draw_probes(noise, preconditioner, n_probes, rng)
-    n_problems = targets.shape[1]
+    n_outputs = targets.shape[1]
     n_matrices = len(probes.log_determinants)
-    share = n_problems // n_matrices
-    problems = np.concatenate([np.arange(n_problems) // share, probes.problems])
+    share = n_outputs // n_matrices
+    outputs = np.concatenate([np.arange(n_outputs) // share, probes.outputs])
     solution = solve_cg(
         operator,
         noise,
@@ -135,20 +142,30 @@ def estimated_likelihood(
         max_iter=max_iter,
         preconditioner=preconditioner,
         start=None if start is None else np.hstack(start),
-        outputs=problems,
+        outputs=outputs,
     )
-    alpha, solved = solution.values[:, :n_problems], solution.values[:, n_problems:]
-    data_term = float(np.sum((targets + solution.remainder[:, :n_problems]) * alpha))
+    alpha, solved = solution.values[:, :n_outputs], solution.values[:, n_outputs:]
+    data_term = float(np.sum((targets + solution.remainder[:, :n_outputs]) * alpha))
     value, error = np.nan, np.nan
     if start is None:
-        forms = log_forms(solution.steps[:, n_problems:], solution.ratios[:, n_problems:])
+        forms = log_forms(solution.steps[:, n_outputs:], solution.ratios[:, n_outputs:])
         means, variances = _per_matrix(len(targets) * forms, n_matrices)
         log_determinant = share * float(np.sum(probes.log_determinants + means))
         value = -(data_term + log_determinant + targets.size * np.log(2 * np.pi)) / 2
         error = share * float(np.sqrt(variances.sum())) / 2
-    demand, supply = _derivatives(operator, noise, alpha, solved, probes, problems, share) if derivatives else ({}, {})
+    data_fit_gradient, complexity_gradient = (
+        _derivatives(operator, noise, alpha, solved, probes, outputs, share) if derivatives else ({}, {})
+    )
     return Likelihood(
-        value, alpha, error, demand, supply, data_term, solved, solution.n_products, solution.n_iterations
+        value,
+        alpha,
+        error,
+        data_fit_gradient,
+        complexity_gradient,
+        data_term,
+        solved,
+        solution.n_products,
+        solution.n_iterations,
     )
 
 
@@ -161,17 +178,17 @@ def _per_matrix(forms: Array, n_matrices: int) -> tuple[Array, Array]:
 
 
 def _derivatives(
-    operator: KernelOperator, noise: Noise, alpha: Array, solved: Array, probes: Probes, problems: Array, share: int
+    operator: KernelOperator, noise: Noise, alpha: Array, solved: Array, probes: Probes, outputs: Array, share: int
 ) -> tuple[Derivatives, Derivatives]:
     """Both terms for all hyperparameters, in one pass over the data."""
-    n_problems = alpha.shape[1]
+    n_outputs = alpha.shape[1]
     left, right = np.hstack([alpha, solved]), np.hstack([alpha, probes.duals])
     n_probes = solved.shape[1] // len(probes.log_determinants)
     sums = np.zeros((left.shape[1], 2))
-    sums[:n_problems, 0] = 1
-    sums[n_problems:, 1] = share / n_probes
+    sums[:n_outputs, 0] = 1
+    sums[n_outputs:, 1] = share / n_probes
     both = tuning_of(operator).gradient(left, right, sums)
     diagonals = noise.diagonals()
-    diagonals = diagonals if diagonals.shape[1] == 1 else diagonals[:, problems]
+    diagonals = diagonals if diagonals.shape[1] == 1 else diagonals[:, outputs]
     both["noise"] = np.sum(left * diagonals * right, axis=0) @ sums
     return {name: pair[..., 0] for name, pair in both.items()}, {name: pair[..., 1] for name, pair in both.items()}

@@ -87,7 +87,7 @@ class Posterior:
         self.lazy = Lazy()
         for name, (version, value) in (tables or {}).items():
             self.lazy.put(name, value, version, keep=True)
-        if system is not None and system.is_direct and not noise.is_per_problem:
+        if system is not None and system.is_direct and not noise.is_per_output:
             self.lazy.put(f"system-{system.options.solver}", system, MOST_OUTPUTS)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class Posterior:
     def variance_per_output(self, rows: Rows, options: VarianceOptions) -> Variance:
         """The precise variance with the noise that each output has, (n, n_outputs)."""
         n_outputs = self.alpha.shape[1]
-        if not self.noise.is_per_problem:
+        if not self.noise.is_per_output:
             found = self.variance(rows, "precise", options)
             return Variance(np.broadcast_to(found.values[:, None], (rows.n_rows, n_outputs)), found.shortfall)
         system = self.systems(options.solver)
@@ -202,7 +202,7 @@ class Posterior:
 
     def systems(self, options: SolverOptions) -> System:
         """What solves for all outputs with the noise that each has."""
-        if not self.noise.is_per_problem:
+        if not self.noise.is_per_output:
             return self.system(1, options)
         make = lambda: self._build_system(self.noise, self.noise.n_matrices, options)  # noqa: E731
         return self.lazy.get(f"systems-{options.solver}", make).with_options(options)

@@ -1,4 +1,4 @@
-"""What is left of a posterior without its training examples: tables that predict, and nothing else."""
+"""What is left of a posterior without its training samples: tables that predict, and nothing else."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Predictor:
         """The mean of each test row, (n, M)."""
         if self.table is None:
             raise ValueError(
-                "This model was saved without its training examples, which exact prediction needs; "
+                "This model was saved without its training samples, which exact prediction needs; "
                 'use prediction="quantized".'
             )
         return self.table.evaluate(rows, n_threads)
@@ -64,7 +64,7 @@ class Predictor:
         )
         if (grid.n_bins, grid.uniform) != (own.n_bins, own.uniform) or not same_upper:
             raise ValueError(
-                "This model was saved without its training examples and only predicts as it did then: with "
+                "This model was saved without its training samples and only predicts as it did then: with "
                 f'n_bins={own.n_bins}, interpolation="{"nearest" if own.uniform else "linear"}" and the same '
                 "value_range."
             )
@@ -103,10 +103,10 @@ class Predictor:
         known = [name for name, one in METHODS.items() if not one.needs_training]
         if method in METHODS and METHODS[method].needs_training:
             raise ValueError(
-                f"This model was saved without its training examples, which {method!r} needs; "
+                f"This model was saved without its training samples, which {method!r} needs; "
                 f"{', '.join(map(repr, known))} can do without if they were used before saving."
             )
         raise ValueError(
-            f"This model was saved without its training examples and had not prepared {method!r} with these options: "
-            "call predict_variance with them before saving ('calibrated' needs 256 training examples)."
+            f"This model was saved without its training samples and had not prepared {method!r} with these options: "
+            "call predict_variance with them before saving ('calibrated' needs 256 training samples)."
         )

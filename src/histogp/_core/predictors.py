@@ -177,8 +177,8 @@ class QuantizedTable:
         layout = GridLayout.build(data, heights, np.abs(alpha).sum(axis=1), kernel, grid, n_threads)
         starts, places = layout.starts, layout.places()
         alpha = plain(alpha, np.float64)
-        n_problems = alpha.shape[1]
-        parts = data.parts(n_threads, work_per_nonzero=2 + n_problems // 8)
+        n_outputs = alpha.shape[1]
+        parts = data.parts(n_threads, work_per_nonzero=2 + n_outputs // 8)
 
         def sweep(leaf: Callable[..., None], out: Array, *tables: Array) -> Array:
             threads.run(
@@ -189,9 +189,9 @@ class QuantizedTable:
             )
             return out
 
-        nodes = sweep(table_loops.fill_nodes, np.zeros((layout.n_nodes, n_problems)))
-        extremes = sweep(table_loops.extreme_errors, np.empty((data.n_columns, 2, n_problems)), nodes).sum(axis=0)
-        bounds = sweep(table_loops.weigh_bins, np.empty((data.n_columns, n_problems))).sum(axis=0)
+        nodes = sweep(table_loops.fill_nodes, np.zeros((layout.n_nodes, n_outputs)))
+        extremes = sweep(table_loops.extreme_errors, np.empty((data.n_columns, 2, n_outputs)), nodes).sum(axis=0)
+        bounds = sweep(table_loops.weigh_bins, np.empty((data.n_columns, n_outputs))).sum(axis=0)
         # The last bin of a grid is the widest.
         top = places[starts[1:] - 1]
         widths = np.where(layout.octaves > 0, top - places[starts[1:] - 2], 0.0)
@@ -212,7 +212,7 @@ BoundKind = Literal["worst-case", "linear", "assumption-free", "theorem", "a-pri
 class QuantizedMean:
     """``k(x)^T alpha`` read from a table.
 
-    weight_norms : (M,), ``||alpha||_1`` of each problem
+    weight_norms : (M,), ``||alpha||_1`` of each output
     weight_bounds : (M,), what is known of them before the system is solved
     """
 
@@ -226,7 +226,7 @@ class QuantizedMean:
         return self.table.evaluate(rows, n_threads, reading)
 
     def error_bound(self, kind: BoundKind) -> Array:
-        """Bound of ``|mean - exact mean|`` for each problem, (M,).
+        """Bound of ``|mean - exact mean|`` for each output, (M,).
 
         With e_d the largest distance between a height in dimension d and its nearest node (heights above
         those of the training data count as the largest of these, which changes no prediction):

@@ -94,7 +94,7 @@ def _of_classes(scores: Array) -> Array:
     return np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores
 
 
-# The concentration of classes that an example does not have (alpha_epsilon in the paper).
+# The concentration of classes that a sample does not have (alpha_epsilon in the paper).
 CONCENTRATION = 0.01
 # The scale of the kernel is the one of these, relative to its mean variance, that makes a sample most likely.
 SCALES = 4.0 ** np.arange(-1, 7)

@@ -86,7 +86,7 @@ def describe(path: str) -> dict[str, Any]:
         "prediction": model.prediction,
         "bins": model.n_bins,
         "interpolation": model.interpolation,
-        "training examples": "in the file" if document["includes_training"] else "not in the file: it only predicts",
+        "training samples": "in the file" if document["includes_training"] else "not in the file: it only predicts",
         "written by": f"histogp {document['version']}, format {document['format']}",
         "sha256": document["sha256"],
     }
@@ -132,7 +132,7 @@ def _learned(model: Any) -> dict[str, Any]:
         return {"classes": len(model.classes_), "labels": labels, "class weight": model.class_weight}
     if is_outlier_detector(model):
         return {
-            "detects": "rows unlike the training examples",
+            "detects": "rows unlike the training samples",
             "criterion": model.criterion,
             "variance": model.method,
             "contamination": model.contamination,

@@ -54,7 +54,7 @@ class BlockMap(FeatureMap):
     >>> import numpy as np
     >>> from histogp.feature_maps import AdditiveChi2Map, BlockMap, ExpChi2Sampler
     >>> X = np.random.default_rng(0).random((20, 5))
-    >>> both = BlockMap([("shape", ExpChi2Sampler(100), slice(0, 3)), ("colour", AdditiveChi2Map(), [3, 4])])
+    >>> both = BlockMap([("shape", ExpChi2Sampler(100), slice(0, 3)), ("color", AdditiveChi2Map(), [3, 4])])
     >>> both.fit_transform(X).shape
     (20, 110)
     """

@@ -111,9 +111,9 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         return PosteriorView(self)
 
     def forget(self, ids: Any) -> Self:
-        """Take training examples back: the model becomes that of a `fit` without them.
+        """Take training samples back: the model becomes that of a `fit` without them.
 
-        A class whose last example goes, goes too.
+        A class whose last sample goes, goes too.
 
         Parameters
         ----------
@@ -157,9 +157,9 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     ) -> Array:
         """The posterior variance at each row of X: how far a new observation may be from the predicted mean.
 
-        It depends on where the training examples are, not on their labels, and is the same for all classes and
+        It depends on where the training samples are, not on their labels, and is the same for all classes and
         outputs, up to the scale of the latter. With ``class_weight="balanced-ovr"`` each class has its own noise; the
-        result is then the variance for the largest noise of every example, which bounds those of all classes, unless
+        result is then the variance for the largest noise of every sample, which bounds those of all classes, unless
         ``per_class`` asks for them.
 
         Parameters
@@ -172,17 +172,17 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             - "precise" (PUP in gp-hik-ijcv2016): solves one system for each row, in blocks; milliseconds. Never too
               small; too large by at most the squared norm of the residual over the smallest noise.
             - "fine" (FAPU): a bound from above by ``n_eigenvectors`` leading eigenvectors; a tenth of a millisecond,
-              in proportion to the number of training examples.
+              in proportion to the number of training samples.
             - "coarse" (CAPU, or RAPU in the paper of 2012): a bound from the largest eigenvalue and sorted columns;
               microseconds. Far above the variance for most data; its order is what counts.
             - "coarse-quantized" (q-CAPU): the same from a table; less than a microsecond.
             - "sampled": the mean square of ``n_samples`` posterior draws in tables; microseconds, whatever the number
-              of training examples. With a relative error of ``sqrt(2 / n_samples)``, and no bias but that of tables
+              of training samples. With a relative error of ``sqrt(2 / n_samples)``, and no bias but that of tables
               with 64 nodes a feature: none for counts, one in a hundred where the noise is not tiny.
             - "calibrated": tables combined by weights that fit exact leave-one-out variances of a few training rows;
-              microseconds, whatever the number of training examples. ``variance_error_`` is its relative error for new
+              microseconds, whatever the number of training samples. ``variance_error_`` is its relative error for new
               rows like those of training; a training row itself has less variance than that. Below 256 training
-              examples it is "precise".
+              samples it is "precise".
         include_noise : bool, default=True
             Whether to add ``noise_``: the variance of an observation rather than of the latent function.
         n_eigenvectors : int or sequence of int, default=8
@@ -215,7 +215,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     def variance_error_(self) -> float:
         """The relative error of the variance "calibrated": the root mean square over left-out training rows.
 
-        Computed when it is first asked for; zero below 256 training examples, where this variance is precise.
+        Computed when it is first asked for; zero below 256 training samples, where this variance is precise.
         """
         check_is_fitted(self)
         error, shortfall = self._posterior.calibration_error(self._variance_options())
@@ -236,7 +236,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     ) -> Any:
         """The logarithm of the marginal likelihood of the training data, summed over classes or outputs.
 
-        For a regressor with ``normalize_y`` that of the normalised targets.
+        For a regressor with ``normalize_y`` that of the normalized targets.
 
         Parameters
         ----------
@@ -245,10 +245,10 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         noise : float or None, default=None
             None is the fitted ``noise_``.
         method : {"auto", "exact", "bound", "quadrature"}, default="auto"
-            - "exact": by a dense factor, in time cubic in the number of examples.
+            - "exact": by a dense factor, in time cubic in the number of samples.
             - "bound": a value that the likelihood does not fall below, in time linear in the non-zeros.
             - "quadrature": an estimate with a standard error, in a few times the time of a fit.
-            - "auto": "exact" up to 2,000 examples, then "quadrature".
+            - "auto": "exact" up to 2,000 samples, then "quadrature".
         bound : {"tightest", "fischer", "papers"}, default="tightest"
         n_probes : int or None, default=None
             Random probes of the quadrature; None takes as many as fill the blocks of a product.
@@ -291,7 +291,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
 
     @reading
     def quantization_error_bound(self, kind: Any = "auto") -> Any:
-        """How far quantised scores, or predictions of a regressor, can be from exact ones, whatever the example.
+        """How far quantized scores, or predictions of a regressor, can be from exact ones, whatever the sample.
 
         Let a height be ``w_d g(x_d)``, e_d the largest distance between a height in dimension d and its
         nearest node, and alpha the weights of one problem.
@@ -299,13 +299,13 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         Parameters
         ----------
         kind : {"auto", "worst-case", "linear", "assumption-free", "theorem", "a-priori"}, default="auto"
-            - "worst-case": the largest error of all possible examples, found exactly when the table is made.
+            - "worst-case": the largest error of all possible samples, found exactly when the table is made.
               Assumes linear interpolation.
             - "linear": ``sum_d max_bins width / 4 sum_(i in bin) |alpha_i|``. Assumes linear interpolation.
             - "assumption-free": ``sum_d e_d ||alpha||_1``. Assumes nothing; holds for both interpolations.
             - "theorem": ``D max(e) / 2 ||alpha||_1``, theorem 1 of gp-hik-ijcv2016. Assumes the nearest
               node, and that a row's heights have the same sum after rounding to the nodes, which
-              L1-normalised rows have on average only.
+              L1-normalized rows have on average only.
             - "a-priori": theorem 1 with ``N / noise`` in place of ``||alpha||_1`` (eq. 13; here
               ``sqrt(N) ||y|| / noise``, the same for labels -1 and +1). Assumes the same.
             - "auto": "worst-case" for linear interpolation, "assumption-free" for the nearest node.
@@ -332,7 +332,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         path : str or path-like
             By custom with the ending ``.histogp``.
         include_training : bool, default=True
-            Whether the training examples go into the file. Without them it is small and the model only
+            Whether the training samples go into the file. Without them it is small and the model only
             predicts, with ``prediction="quantized"`` or a kernel "chi2" or "exp-chi2".
         """
         check_is_fitted(self)
@@ -445,7 +445,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         options = self._solver_options()
         operator = operator.with_threads(options.n_threads)
         problem = task.problem(encoded, self.noise_)
-        start = task.warm_start(alpha, self._codec, encoded.codec, not problem.noise.is_per_problem)
+        start = task.warm_start(alpha, self._codec, encoded.codec, not problem.noise.is_per_output)
         kernel = self.kernel_
         adapted = self._adapt_again(operator, problem.targets, before.operator.n_samples)
         if adapted is not None:
@@ -559,7 +559,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     def _posterior_with_training(self) -> Posterior:
         if isinstance(self._posterior, Predictor):
             raise ValueError(
-                "This model was saved without its training examples: it predicts, but learns no more, and can be saved "
+                "This model was saved without its training samples: it predicts, but learns no more, and can be saved "
                 "again only with include_training=False."
             )
         return self._posterior
@@ -569,7 +569,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         self._posterior_with_training()
         return self._samples.index_of(ids)
 
-    def _training_examples(self) -> tuple[Any, Array, Array]:
+    def _training_samples(self) -> tuple[Any, Array, Array]:
         """X as CSR, y and the weights of the samples that the model keeps."""
         posterior = self._posterior_with_training()
         rows = updates_of(posterior.operator).training_rows()
@@ -645,7 +645,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         return VarianceOptions(several, int(n_samples), int(self.n_bins), float(tol), self._solver_options())
 
     def _grid(self) -> Grid:
-        uniform = self.interpolation == "nearest"  # the papers' quantisation, to which theorem 1 applies
+        uniform = self.interpolation == "nearest"  # the papers' quantization, to which theorem 1 applies
         if self.value_range is None:
             return Grid(self.n_bins, uniform=uniform)
         upper = per_dimension("value_range", self.value_range, self.n_features_in_)

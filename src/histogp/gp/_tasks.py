@@ -56,7 +56,7 @@ class Samples:
     def only(self, kept: Array) -> Samples:
         """Those of a mask, (N,)."""
         if not kept.any():
-            raise ValueError("These are all training examples; a model without any is one that has not been fitted.")
+            raise ValueError("These are all training samples; a model without any is one that has not been fitted.")
         return replace(self, ids=self.ids[kept], y=self.y[kept], weights=self.weights[kept])
 
     def index_of(self, ids: Any) -> Array:
@@ -71,11 +71,9 @@ class Samples:
         known = index < len(self.ids)
         known[known] = self.ids[index[known]] == ids[known]
         if not known.all():
-            raise ValueError(
-                f"There is no training example with the number {ids[~known][0]}; ids_ has those there are."
-            )
+            raise ValueError(f"There is no training sample with the number {ids[~known][0]}; ids_ has those there are.")
         if len(np.unique(ids)) < len(ids):
-            raise ValueError("An example occurs twice in ids.")
+            raise ValueError("A sample occurs twice in ids.")
         return index.astype(int)
 
 
@@ -151,7 +149,7 @@ class Classification:
             compute_class_weight(self.class_weight, classes=classes, y=y)  # refuses classes that it does not name
         weights = self._without_ignored(y, weights)
         if not weights.any():
-            raise ValueError("class_weight and sample_weight together leave no example with a positive weight.")
+            raise ValueError("class_weight and sample_weight together leave no sample with a positive weight.")
         return Encoded(Classes(classes), Samples.given(codes_in(classes, y), weights), weights > 0)
 
     def extend(
@@ -187,7 +185,7 @@ class Classification:
         if self.class_weight is not None:
             weights = weights * class_weights(self.class_weight, classes, codes, weights)[codes]
             if weights.min() == 0:
-                raise ValueError("class_weight is zero for examples that the model has learned: fit it again.")
+                raise ValueError("class_weight is zero for samples that the model has learned: fit it again.")
         return Problem(targets, Noise(noise / weights))
 
     def warm_start(self, alpha: Array, before: Classes, after: Classes, shared_noise: bool) -> Array:
@@ -343,7 +341,7 @@ class OneClass:
             return
         if chosen.needs_training:
             raise ValueError(
-                f"Scores by the variance {method!r} need the training examples: save them too (include_training=True), "
+                f"Scores by the variance {method!r} need the training samples: save them too (include_training=True), "
                 'or fit with method="sampled".'
             )
         posterior.variance(rows, method, options.variance)

@@ -24,7 +24,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
 
     A two-class problem is regression on labels -1 and +1; more classes are one such problem each,
     one against the rest, all solved together (gp-hik-ijcv2016, sections 3 to 5). Every training
-    example is used, memory is linear in the non-zeros.
+    sample is used, memory is linear in the non-zeros.
 
     Parameters
     ----------
@@ -37,17 +37,17 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         Whether and how `fit` searches for hyperparameters of the kernel and noise that make the training data most
         likely, starting from those given; see `Optimizer`. None takes them as they are.
     class_weight : dict, "balanced", "balanced-ovr" or None, default=None
-        A dict or "balanced" as in scikit-learn: the noise of an example is divided by the weight of
+        A dict or "balanced" as in scikit-learn: the noise of a sample is divided by the weight of
         its class. "balanced-ovr" is the papers' label-dependent noise: in each one-vs-rest problem
-        ``2 noise n_pos / n`` for the positive and ``2 noise n_neg / n`` for the negative examples,
+        ``2 noise n_pos / n`` for the positive and ``2 noise n_neg / n`` for the negative samples,
         counted with their sample weights.
     probability : {"temperature", "dirichlet"}, default="temperature"
         How `predict_proba` comes to probabilities; counts when predicting. "temperature" is a softmax of the scores
-        times a factor, fitted to leave-one-out predictions of training examples. "dirichlet" is regression on the
+        times a factor, fitted to leave-one-out predictions of training samples. "dirichlet" is regression on the
         logarithms of Dirichlet variables (Milios et al., 2018), a second model with its own noise, so that its most
         probable class may be another one than that of `predict`.
     solver : {"auto", "cg", "cholesky"}, default="auto"
-        "auto" factorises densely up to about 2,000 examples and iterates above.
+        "auto" factorizes densely up to about 2,000 samples and iterates above.
     tol : float, default=1e-2
         The iteration ends when the largest residual of each problem is below ``tol`` times its
         largest target.
@@ -62,7 +62,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         Bins of the grid in each dimension, where the grid is uniform, and in each octave, where it is not.
     interpolation : {"linear", "nearest"}, default="linear"
         "linear" interpolates on a grid in octaves: where the training data crowd near zero it has several,
-        each twice as wide as the one before. "nearest" is the papers' quantisation: the nearest node of a
+        each twice as wide as the one before. "nearest" is the papers' quantization: the nearest node of a
         uniform grid. Both grids lie in the transformed features.
     value_range : float, array-like of shape (n_features,) or None, default=None
         Where the grid of each dimension ends, in units of the features; larger values count as this one.
@@ -82,22 +82,22 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     noise_ : float
     log_marginal_likelihood_, log_marginal_likelihood_error_ : float
         Of the training data at these hyperparameters, and its standard error: exact, estimated or a lower bound, as
-        ``optimize`` says; NaN if a search was interrupted that had seen only a sample, or if examples have changed
+        ``optimize`` says; NaN if a search was interrupted that had seen only a subset, or if samples have changed
         since the search. Only with ``optimize``.
     optimization_path_ : dict of ndarrays of shape (n_evaluations,) or (n_evaluations, n_values)
         Every evaluation: log_marginal_likelihood, standard_error (NaN while many weights are learned, where the
         likelihood is integrated from its derivative), n_examples (less than all while the search starts on a
-        sample), n_products and the hyperparameters, or n_weights that are not negligible. Only with ``optimize``.
+        subset), n_products and the hyperparameters, or n_weights that are not negligible. Only with ``optimize``.
     feature_relevance_ : ndarray of shape (n_features,)
         The share of each feature in the prior variance of the training data.
     alpha_ : ndarray of shape (n_examples_,) or (n_examples_, n_classes)
-        Weights of the training examples; one column for two classes.
+        Weights of the training samples; one column for two classes.
     ids_ : ndarray of shape (n_examples_,)
-        The numbers of the training examples, in the order of ``alpha_``: 0 is the first one that was ever given. They
+        The numbers of the training samples, in the order of ``alpha_``: 0 is the first one that was ever given. They
         stay the same, and are not used again.
     n_iter_ : int
         Iterations; 1 for the dense solver.
-    residual_ : ndarray of shape (n_problems,)
+    residual_ : ndarray of shape (n_outputs,)
         The relative residual reached, computed in float64.
     n_products_ : int
         Products of the kernel matrix with a vector.
@@ -105,7 +105,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     variance_error_ : float
         The relative error of the variance "calibrated", measured when it is first asked for; see `predict_variance`.
     n_examples_ : int
-        Training examples of positive weight.
+        Training samples of positive weight.
     n_nonzeros_ : int
         Non-zero features among them.
     posterior_ : PosteriorView
@@ -188,7 +188,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         y : array-like of shape (n_samples,)
             Labels of any type.
         sample_weight : array-like of shape (n_samples,), default=None
-            The noise of an example is divided by its weight; weight zero leaves it out.
+            The noise of a sample is divided by its weight; weight zero leaves it out.
 
         Returns
         -------
@@ -198,7 +198,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> HistogramGPClassifier:
-        """Learn from further examples: the model becomes that of a `fit` on all examples so far.
+        """Learn from further samples: the model becomes that of a `fit` on all samples so far.
 
         What is known is used, so that it takes a fraction of the time. The kernel and the noise are ``kernel_`` and
         ``noise_``; with ``optimize`` they are searched for again every so often, see `Optimizer`. A failed or
@@ -209,11 +209,11 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Non-negative features.
         y : array-like of shape (n_samples,)
-            Labels, also of classes not seen before; the first examples may all have one label.
+            Labels, also of classes not seen before; the first samples may all have one label.
         classes : array-like of shape (n_classes,), default=None
-            Classes to know of, whether or not there are examples yet. They need not be given.
+            Classes to know of, whether or not there are samples yet. They need not be given.
         sample_weight : array-like of shape (n_samples,), default=None
-            The noise of an example is divided by its weight; weight zero leaves it out.
+            The noise of a sample is divided by its weight; weight zero leaves it out.
 
         Returns
         -------
@@ -224,13 +224,13 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     def relabel(self, ids: Any, y: Any) -> HistogramGPClassifier:
         """Correct labels: the model becomes that of a `fit` with the new ones.
 
-        A class whose last example goes, goes too.
+        A class whose last sample goes, goes too.
 
         Parameters
         ----------
         ids : int or array-like of int
-            Which examples, by their numbers in ``ids_``.
-        y : array-like of shape (len(ids),), or a label if there is one example
+            Which samples, by their numbers in ``ids_``.
+        y : array-like of shape (len(ids),), or a label if there is one sample
             Their labels.
 
         Returns
@@ -275,16 +275,16 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
 
     @reading
     def novelty(self, X: Any, method: str = "auto") -> Array:
-        """How little the training examples tell about each row of X, (n,): 0 all of it, 1 nothing.
+        """How little the training samples tell about each row of X, (n,): 0 all of it, 1 nothing.
 
-        That is the variance of the latent function, as a share of what it would be without training examples. The
+        That is the variance of the latent function, as a share of what it would be without training samples. The
         labels do not matter.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         method : str, default="auto"
-            One of `predict_variance`; "auto" is "precise" up to 2,000 training examples and "calibrated" above.
+            One of `predict_variance`; "auto" is "precise" up to 2,000 training samples and "calibrated" above.
         """
         check_is_fitted(self)
         method = self._posterior.quick_method() if method == "auto" else method

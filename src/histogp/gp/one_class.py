@@ -1,4 +1,4 @@
-"""Detection of examples unlike those seen."""
+"""Detection of samples unlike those seen."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from histogp.gp._tasks import OneClass
 
 
 class HistogramGPOneClass(OutlierMixin, HistogramGP):
-    """Detects rows that are unlike the training examples (gp-hik-uncertainty-accv2012, section 6.3).
+    """Detects rows that are unlike the training samples (gp-hik-uncertainty-accv2012, section 6.3).
 
-    A Gaussian process learns that all training examples have the label 1; of a row unlike them it knows nothing: its
+    A Gaussian process learns that all training samples have the label 1; of a row unlike them it knows nothing: its
     variance stays high and its mean near zero.
 
     Parameters
@@ -29,20 +29,20 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         The names stand for `HistogramIntersection` without a transform, with ``Power(eta=0.5)`` and
         with ``Exponential(eta=1.0)``, and for `Chi2`, which is solved in the space of its features.
     noise : float, default=0.1
-        Variance of the label noise. The smaller, the more a single similar training example counts.
+        Variance of the label noise. The smaller, the more a single similar training sample counts.
     criterion : {"variance", "mean", "ratio"}, default="variance"
         The score: minus the latent variance, the mean, or the mean divided by the standard deviation with noise.
     method : {"auto", "precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"}, default="auto"
-        How the variance is computed, see `predict_variance`; "auto" is "precise" up to 2,000 training examples and
+        How the variance is computed, see `predict_variance`; "auto" is "precise" up to 2,000 training samples and
         "calibrated" above.
     contamination : "auto" or float in (0, 0.5], default=0.1
-        Where ``offset_`` lies. A number is the part of the training examples that count as outliers, as elsewhere in
-        scikit-learn: right for finding outliers among them. A training example is more like the training examples than
-        any new one, so that many more of the new ones will count. For new examples take "auto", which judges each
-        training example by all the others: one in twenty of new examples of the same kind counts as an outlier. It
+        Where ``offset_`` lies. A number is the part of the training samples that count as outliers, as elsewhere in
+        scikit-learn: right for finding outliers among them. A training sample is more like the training samples than
+        any new one, so that many more of the new ones will count. For new samples take "auto", which judges each
+        training sample by all the others: one in twenty of new samples of the same kind counts as an outlier. It
         needs a variance that is no mere bound.
     solver : {"auto", "cg", "cholesky"}, default="auto"
-        "auto" factorises densely up to about 2,000 examples and iterates above.
+        "auto" factorizes densely up to about 2,000 samples and iterates above.
     tol : float, default=1e-2
         The iteration ends when the largest residual is below ``tol``.
     max_iter : int, default=1000
@@ -68,9 +68,9 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
     feature_relevance_ : ndarray of shape (n_features,)
         The share of each feature in the prior variance of the training data.
     alpha_ : ndarray of shape (n_examples_,)
-        Weights of the training examples.
+        Weights of the training samples.
     ids_ : ndarray of shape (n_examples_,)
-        The numbers of the training examples, in the order of ``alpha_``: 0 is the first one that was ever given. They
+        The numbers of the training samples, in the order of ``alpha_``: 0 is the first one that was ever given. They
         stay the same, and are not used again.
     variance_error_ : float
         The relative error of the variance "calibrated", measured when it is first asked for; see `predict_variance`.
@@ -154,7 +154,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
             Non-negative features.
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
-            The noise of an example is divided by its weight; weight zero leaves it out.
+            The noise of a sample is divided by its weight; weight zero leaves it out.
 
         Returns
         -------
@@ -164,7 +164,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> HistogramGPOneClass:
-        """Learn from further examples: the model becomes that of a `fit` on all examples so far.
+        """Learn from further samples: the model becomes that of a `fit` on all samples so far.
 
         What is known is used, so that it takes a fraction of the time, but for ``offset_``, which is computed anew. A
         failed or interrupted update changes nothing, and other threads may go on predicting meanwhile.
@@ -175,7 +175,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
             Non-negative features.
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
-            The noise of an example is divided by its weight; weight zero leaves it out.
+            The noise of a sample is divided by its weight; weight zero leaves it out.
 
         Returns
         -------
@@ -185,12 +185,12 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
 
     @warning_once()
     def fit_predict(self, X: Any, y: Any = None, **options: Any) -> Array:
-        """Learn what examples look like, and return 1 for those like the others and -1 for outliers, (n,)."""
+        """Learn what samples look like, and return 1 for those like the others and -1 for outliers, (n,)."""
         return super().fit_predict(X, y, **options)
 
     @reading
     def score_samples(self, X: Any) -> Array:
-        """How much each row of X is like the training examples, (n,): the higher, the more."""
+        """How much each row of X is like the training samples, (n,): the higher, the more."""
         rows = self._test_rows(X)
         return self._checked(self._task().scores(self._posterior, rows, self.noise_, self._options()))
 
@@ -202,7 +202,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
 
     @reading
     def predict(self, X: Any) -> Array:
-        """1 for rows like the training examples and -1 for others, (n,)."""
+        """1 for rows like the training samples and -1 for others, (n,)."""
         scores = self._checked_scores(X)
         return self._codec.decode(scores)
 

@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from histogp._core.data import Array
 from histogp._core.operators.contract import KernelOperator, tuning_of, updates_of
 from histogp._core.search.objectives import Data
-from histogp._core.search.optimization import OptimizationOptions, Row, optimise
+from histogp._core.search.optimization import OptimizationOptions, Row, optimize_likelihood
 from histogp._core.search.space import Space
 from histogp._core.solvers.problem import Noise, SolverOptions
 from histogp._sklearn import warn
@@ -25,33 +25,33 @@ SEARCH_ATTRIBUTES = ("log_marginal_likelihood_", "log_marginal_likelihood_error_
 
 
 class Optimizer(BaseEstimator):
-    """Finds kernel hyperparameters and noise by maximising the marginal likelihood of the training data.
+    """Finds kernel hyperparameters and noise by maximizing the marginal likelihood of the training data.
 
     For the parameter ``optimize`` of an estimator, where its methods also go by their names alone.
 
     Parameters
     ----------
     method : {"gradient", "bound", "exact"}, default="gradient"
-        - "gradient": likelihood and derivatives by stochastic Lanczos quadrature; first on small samples, then on
-          all examples; thousands of weights by a fixed-point iteration. Up to 500 examples everything is exact.
+        - "gradient": likelihood and derivatives by stochastic Lanczos quadrature; first on small subsets, then on
+          all samples; thousands of weights by a fixed-point iteration. Up to 500 samples everything is exact.
         - "bound": the papers' method, Nelder and Mead's simplex on a lower bound of the likelihood.
-        - "exact": the exact likelihood and its derivatives, in time cubic in the number of examples.
+        - "exact": the exact likelihood and its derivatives, in time cubic in the number of samples.
     parameters : "auto" or list of str, default="auto"
-        What to optimise: "noise"; "scale", the common weight of all features, or "weights", if the kernel's weights
+        What to optimize: "noise"; "scale", the common weight of all features, or "weights", if the kernel's weights
         are "ard"; and the hyperparameters of the transform, such as "transform__eta" or just "eta". "auto" is all of
         them, for the method "bound" all but the noise, which the bound misjudges.
     bound : {"tightest", "fischer", "papers"}, default="tightest"
         For the method "bound": that of the papers, Fischer's, or the better of the two at each point.
     n_starts : int, default=1
         Searches from as many places; the first is where the given kernel and noise are, others are random. With
-        the method "gradient" on more than 500 examples only the search on a sample has several.
+        the method "gradient" on more than 500 samples only the search on a subset has several.
     sparsity : float, default=0.5
         What a weight "ard" costs, in units of the log-likelihood, for each time that it is as large as the best common
         weight of all features, which are measured in units of their mean non-zero values; that is, weights have an
         exponential prior. 0 is no prior. Weights below 1e-4 of the largest, in these units, become zero.
     prior_width : float or None, default=1.0
         Variance and noise have log-normal priors around the mean square of the targets and a tenth of it, with this
-        standard deviation of the logarithm: of no account with hundreds of examples, but a handful would often be
+        standard deviation of the logarithm: of no account with hundreds of samples, but a handful would often be
         most likely as noise alone. None is no prior.
     n_probes : int or "auto", default="auto"
         Random probes of the method "gradient".
@@ -59,7 +59,7 @@ class Optimizer(BaseEstimator):
         Evaluations at each stage.
     reoptimize_every : int, float or None, default=0.5
         When `partial_fit`, `forget` and `relabel` search again, from the hyperparameters found before: after so many
-        examples that have come, gone or changed; a float is a part of the examples that the last search has seen. None
+        samples that have come, gone or changed; a float is a part of the samples that the last search has seen. None
         is never.
     """
 
@@ -157,7 +157,7 @@ def tune(
     operator = data.operator
     names = None if isinstance(optimizer.parameters, str) else list(optimizer.parameters)
     if names == []:
-        raise ValueError("parameters must name at least one hyperparameter to optimise.")
+        raise ValueError("parameters must name at least one hyperparameter to optimize.")
     if not np.isfinite(data.mean_square):
         raise ValueError("The squares of the targets overflow; scale them to moderate values.")
     space = Space.of(operator.kernel, updates_of(operator).training_rows(), noise_value, data.mean_square, names)
@@ -174,7 +174,7 @@ def tune(
         n_probes=None if optimizer.n_probes == "auto" else optimizer.n_probes,
         warm=warm and not space.is_open,
     )
-    found = optimise(data, space, options, rng, report)
+    found = optimize_likelihood(data, space, options, rng, report)
     if found.interrupted and atomic:
         raise KeyboardInterrupt
     if found.interrupted:

@@ -154,7 +154,7 @@ class PosteriorView:
         sample_weight : ndarray of shape (n_samples,)
             Positive, the weights of classes included, but for ``class_weight="balanced-ovr"``.
         """
-        return self._estimator._training_examples()
+        return self._estimator._training_samples()
 
     def refit(self, kernel: Any, noise: float) -> Any:
         """A fitted estimator with another kernel object and noise, solved for the same training samples."""

@@ -27,15 +27,15 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         The names stand for `HistogramIntersection` without a transform, with ``Power(eta=0.5)`` and
         with ``Exponential(eta=1.0)``, and for `Chi2`, which is solved in the space of its features.
     noise : float, default=0.1
-        Variance of the noise on the targets (on the normalised ones with ``normalize_y``).
+        Variance of the noise on the targets (on the normalized ones with ``normalize_y``).
     optimize : {"gradient", "bound", "exact"}, Optimizer or None, default=None
         Whether and how `fit` searches for hyperparameters of the kernel and noise that make the training data most
         likely, starting from those given; see `Optimizer`. None takes them as they are.
     normalize_y : bool, default=False
-        Centre the targets and scale them to unit variance before learning, as scikit-learn's
+        Center the targets and scale them to unit variance before learning, as scikit-learn's
         ``GaussianProcessRegressor`` does; with ``sample_weight`` by the weighted mean and variance.
     solver : {"auto", "cg", "cholesky"}, default="auto"
-        "auto" factorises densely up to about 2,000 examples and iterates above.
+        "auto" factorizes densely up to about 2,000 samples and iterates above.
     tol : float, default=1e-2
         The iteration ends when the largest residual of each output is below ``tol`` times its
         largest target.
@@ -50,7 +50,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         Bins of the grid in each dimension, where the grid is uniform, and in each octave, where it is not.
     interpolation : {"linear", "nearest"}, default="linear"
         "linear" interpolates on a grid in octaves: where the training data crowd near zero it has several,
-        each twice as wide as the one before. "nearest" is the papers' quantisation: the nearest node of a
+        each twice as wide as the one before. "nearest" is the papers' quantization: the nearest node of a
         uniform grid. Both grids lie in the transformed features.
     value_range : float, array-like of shape (n_features,) or None, default=None
         Where the grid of each dimension ends, in units of the features; larger values count as this one.
@@ -73,13 +73,13 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
     optimization_path_ : dict of ndarrays of shape (n_evaluations,) or (n_evaluations, n_values)
         Every evaluation: log_marginal_likelihood, standard_error (NaN while many weights are learned, where the
         likelihood is integrated from its derivative), n_examples (less than all while the search starts on a
-        sample), n_products and the hyperparameters, or n_weights that are not negligible. Only with ``optimize``.
+        subset), n_products and the hyperparameters, or n_weights that are not negligible. Only with ``optimize``.
     feature_relevance_ : ndarray of shape (n_features,)
         The share of each feature in the prior variance of the training data.
     alpha_ : ndarray of shape (n_examples_,) or (n_examples_, n_outputs)
-        Weights of the training examples.
+        Weights of the training samples.
     ids_ : ndarray of shape (n_examples_,)
-        The numbers of the training examples, in the order of ``alpha_``: 0 is the first one that was ever given. They
+        The numbers of the training samples, in the order of ``alpha_``: 0 is the first one that was ever given. They
         stay the same, and are not used again.
     n_iter_ : int
         Iterations; 1 for the dense solver.
@@ -91,7 +91,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
     variance_error_ : float
         The relative error of the variance "calibrated", measured when it is first asked for; see `predict_variance`.
     n_examples_ : int
-        Training examples of positive weight.
+        Training samples of positive weight.
     n_nonzeros_ : int
         Non-zero features among them.
     posterior_ : PosteriorView
@@ -174,7 +174,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Real targets.
         sample_weight : array-like of shape (n_samples,), default=None
-            The noise of an example is divided by its weight; weight zero leaves it out.
+            The noise of a sample is divided by its weight; weight zero leaves it out.
 
         Returns
         -------
@@ -184,7 +184,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> HistogramGPRegressor:
-        """Learn from further examples: the model becomes that of a `fit` on all examples so far.
+        """Learn from further samples: the model becomes that of a `fit` on all samples so far.
 
         What is known is used, so that it takes a fraction of the time. The kernel and the noise are ``kernel_`` and
         ``noise_``; with ``optimize`` they are searched for again every so often, see `Optimizer`. A failed or
@@ -197,7 +197,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Real targets.
         sample_weight : array-like of shape (n_samples,), default=None
-            The noise of an example is divided by its weight; weight zero leaves it out.
+            The noise of a sample is divided by its weight; weight zero leaves it out.
 
         Returns
         -------
@@ -211,7 +211,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         Parameters
         ----------
         ids : int or array-like of int
-            Which examples, by their numbers in ``ids_``.
+            Which samples, by their numbers in ``ids_``.
         y : float or array-like of shape (len(ids),) or (len(ids), n_outputs)
             Their targets.
 

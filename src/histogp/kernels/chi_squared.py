@@ -36,7 +36,7 @@ class Chi2(_ByFeatures):
     """Additive chi-squared kernel, ``K(x, x') = sum_d w_d 2 x_d x'_d / (x_d + x'_d)``.
 
     An estimator works with a few features for each dimension whose products approximate the kernel
-    (chi2-linear-approximation), so that it takes time and memory linear in the number of examples; called, the kernel
+    (chi2-linear-approximation), so that it takes time and memory linear in the number of samples; called, the kernel
     itself is exact.
 
     Parameters
@@ -112,7 +112,7 @@ class ExpChi2(_ByFeatures):
     """Exponential chi-squared kernel, ``K(x, x') = w exp(-beta sum_d (x_d - x'_d)^2 / (x_d + x'_d) / 2)``.
 
     An estimator works with random features whose products approximate the kernel (chi2-linear-approximation), so that
-    it takes time and memory linear in the number of examples; called, the kernel itself is exact. It is that of
+    it takes time and memory linear in the number of samples; called, the kernel itself is exact. It is that of
     `sklearn.metrics.pairwise.chi2_kernel` with ``gamma=beta / 2``.
 
     Parameters
@@ -122,7 +122,7 @@ class ExpChi2(_ByFeatures):
     beta : float or {"median", "evidence"}, default="median"
         Inverse width. "median" is one over the median of chi2 between training rows; "evidence" that under which the
         targets of up to 500 of them are most likely. An estimator chooses it again when it learns further as long as it
-        has fewer than 512 examples. Until it is a number, the kernel cannot be called.
+        has fewer than 512 samples. Until it is a number, the kernel cannot be called.
     n_terms : int, default=3
         Terms of the additive map for each feature.
     weights : float or None, default=None

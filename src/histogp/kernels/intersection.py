@@ -1,4 +1,4 @@
-"""Generalised histogram intersection kernels, as parameter objects for users.
+"""Generalized histogram intersection kernels, as parameter objects for users.
 
     K(x, x') = sum_d  w_d * min(g_d(x_d), g_d(x'_d))
 
@@ -21,7 +21,7 @@ from histogp.kernels.transforms import Power, Transform
 
 
 class HistogramIntersection(Kernel):
-    """Generalised histogram intersection kernel.
+    """Generalized histogram intersection kernel.
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ class LikelihoodDisplay:
         X, y : test data or None, default=None
             With them also scores are plotted, of the model solved anew for each value.
         methods : list of {"exact", "quadrature", "fischer", "papers"} or None, default=None
-            None is both bounds and, up to 2,000 examples, the exact likelihood, above it the estimate.
+            None is both bounds and, up to 2,000 samples, the exact likelihood, above it the estimate.
         ax : matplotlib Axes or None, default=None
         """
         check_is_fitted(estimator)

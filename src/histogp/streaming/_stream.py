@@ -369,7 +369,7 @@ class Learned:
         for k, part in enumerate(self.parts):
             writer.arrays |= part.arrays(f"part.{k}.")
         if self.unlabeled is not None:
-            writer.arrays |= self.unlabeled.arrays("unlabelled.")
+            writer.arrays |= self.unlabeled.arrays("unlabeled.")
         own = {"n_features": self.n_inputs, "n_seen": self.n_seen, "n_parts": len(self.parts)}
         of_sample = {"sample": None, "sample_seed": None} if self.sample is None else self.sample.to_state(writer)
         return own | self.targets.to_state(writer) | of_sample
@@ -380,8 +380,8 @@ class Learned:
         n_parts = min(integer(document, "n_parts", 1), 2**16)
         parts = tuple(StreamingStatistics.from_arrays(reader, f"part.{k}.") for k in range(n_parts))
         unlabeled = None
-        if reader.has("unlabelled.gram"):
-            unlabeled = StreamingStatistics.from_arrays(reader, "unlabelled.")
+        if reader.has("unlabeled.gram"):
+            unlabeled = StreamingStatistics.from_arrays(reader, "unlabeled.")
         n_inputs = integer(document, "n_features", 1)
         feature_map = clone(as_map(given_map))
         feature_map._validate_params()

@@ -139,7 +139,7 @@ class StreamingRidge(RegressorMixin, StreamingModel):
         scores = self._score(X)
         return self._learned.targets.decode(scores)
 
-    def add_unlabelled(self, X: Any) -> Self:
+    def add_unlabeled(self, X: Any) -> Self:
         """Let samples X (n_samples, n_features) without labels take part in finding the principal components.
 
         Of no effect without ``pca_components``. May come before or after `partial_fit`; `fit` begins without them.
@@ -305,7 +305,7 @@ class StreamingRidgeClassifier(ClassifierMixin, StreamingModel):
         scores = self._score(X)
         return self._learned.targets.decode(scores)
 
-    def add_unlabelled(self, X: Any) -> Self:
+    def add_unlabeled(self, X: Any) -> Self:
         """Let samples X (n_samples, n_features) without labels take part in finding the principal components.
 
         Of no effect without ``pca_components``. May come before or after `partial_fit`; `fit` begins without them.

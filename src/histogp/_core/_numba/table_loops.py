@@ -74,7 +74,7 @@ def locate(indptr, column_of, values, starts, places, first, last, nodes, shares
 
 @leaf
 def read_located(indptr, nodes, shares, table, first, last, total, out):
-    """Add up a table over the non-zeros of the rows ``first..last``, interpolated between neighbouring nodes.
+    """Add up a table over the non-zeros of the rows ``first..last``, interpolated between neighboring nodes.
 
     nodes, shares (nnz,) as `locate` finds them; table (n_nodes, M); total (M,), of the same precision, is scratch;
     out (n, M).
@@ -207,7 +207,7 @@ def weigh_bins(indptr, row_of, heights, alpha, starts, places, first, last, out)
 def extreme_errors(indptr, row_of, heights, alpha, starts, places, nodes, first, last, out):
     """Write the largest and the smallest error of interpolation in each of the columns ``first..last``.
 
-    Both ``f`` and its interpolant are linear between neighbours among nodes and examples, and they agree
+    Both ``f`` and its interpolant are linear between neighbors among nodes and examples, and they agree
     at the nodes, so the extremes are at examples. nodes as `fill_nodes` gives them; out (D, 2, M).
     """
     width = alpha.shape[1]

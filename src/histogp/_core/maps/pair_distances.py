@@ -75,8 +75,8 @@ def most_likely(X: Any, targets: Array) -> float:
     rows = _some_rows(X)
     targets = targets[_chosen(len(targets))]
     distances = chi2_distances(rows, rows)
-    centre = inverse_median(X)
-    return centre * float(max(WIDTHS, key=lambda width: _log_likelihood(np.exp(-centre * width * distances), targets)))
+    center = inverse_median(X)
+    return center * float(max(WIDTHS, key=lambda width: _log_likelihood(np.exp(-center * width * distances), targets)))
 
 
 def _log_likelihood(kernel: Array, targets: Array) -> float:

@@ -26,7 +26,7 @@ ENOUGH_TERMS = 64
 class Distribution:
     """The non-zero values of all columns, each in units of the scale of its column, in one histogram.
 
-    values : (B,), the centres of logarithmically spaced bins
+    values : (B,), the centers of logarithmically spaced bins
     counts : (B,), weights of the values there
     scales : (D,)
     """

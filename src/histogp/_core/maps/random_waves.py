@@ -37,7 +37,7 @@ def normal_frequencies(sampling: str, n_inputs: int, n_frequencies: int, rng: np
     for begin in range(0, n_frequencies, n_inputs):
         width = min(n_inputs, n_frequencies - begin)
         directions, _ = np.linalg.qr(rng.standard_normal((n_inputs, width)))
-        # Signs by chance: those of a factorisation are not.
+        # Signs by chance: those of a factorization are not.
         signs = np.where(rng.random(width) < 0.5, -1.0, 1.0)
         blocks.append(directions * signs * np.sqrt(rng.chisquare(n_inputs, width)))
     return np.hstack(blocks)

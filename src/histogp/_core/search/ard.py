@@ -50,13 +50,13 @@ def search_weights(
     is_component = np.isin(names, ["noise", "weights"])
     is_weight = names == "weights"
     power, pace = 1.0, np.full(len(x), FIRST_PACE)
-    old_x, old_supply, old_slope, old_value = x, np.zeros(len(x)), np.zeros(len(x)), -np.inf
+    old_x, old_complexity, old_slope, old_value = x, np.zeros(len(x)), np.zeros(len(x)), -np.inf
     result = objective(space, x)
     determinant = -2 * result.value - result.data_term  # and constants
     for _ in range(max_steps):
-        demand = space.gradient(x, result.demand)
-        supply = space.gradient(x, result.supply)
-        determinant += (supply + old_supply) / 2 @ (x - old_x)
+        data_fit_gradient = space.gradient(x, result.data_fit_gradient)
+        complexity_gradient = space.gradient(x, result.complexity_gradient)
+        determinant += (complexity_gradient + old_complexity) / 2 @ (x - old_x)
         result = replace(result, value=-(result.data_term + determinant) / 2)
         prior = np.zeros(len(x))
         prior[is_weight] = rates * np.exp(x[is_weight])
@@ -64,14 +64,14 @@ def search_weights(
         record(x, result, value)
         if value < old_value - gain:
             power = 0.5
-        slope = (demand - supply) / 2 - prior
-        ratio = np.maximum(demand, _TINY) / (np.maximum(supply, _TINY) + 2 * prior)
+        slope = (data_fit_gradient - complexity_gradient) / 2 - prior
+        ratio = np.maximum(data_fit_gradient, _TINY) / (np.maximum(complexity_gradient, _TINY) + 2 * prior)
         pace *= np.where(slope * old_slope >= 0, 1.2, 0.5)
         step = np.where(is_component, power * np.log(ratio), pace * np.sign(slope))
         step = np.clip(x + np.clip(step, -LONGEST_STEP, LONGEST_STEP), *space.bounds.T) - x
         if step @ slope < gain:
             return True
-        old_x, old_supply, old_slope, old_value = x, supply, slope, value
+        old_x, old_complexity, old_slope, old_value = x, complexity_gradient, slope, value
         x = x + step
         result = objective.nearby(space, x)
     return False

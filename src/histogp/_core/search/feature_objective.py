@@ -1,4 +1,4 @@
-"""The exact likelihood of a process with features, from sums over the examples that are made once."""
+"""The exact likelihood of a process with features, from sums over the samples that are made once."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ MOST_TIMES_SAMPLES = 4
 
 
 @dataclass(frozen=True, eq=False)
-class _Problems:
-    """Problems that share a noise.
+class _SharedNoise:
+    """Outputs that share a noise.
 
     operator : that without weights; diagonal : (N,), the noise; targets : (N, k)
     """
@@ -71,8 +71,8 @@ class FeatureObjective:
         self._plain = features_of(data.operator).unweighted()
         diagonals = data.noise.diagonals()
         share = data.targets.shape[1] // diagonals.shape[1]
-        self._problems = [
-            _Problems(self._plain, diagonal, data.targets[:, k * share : (k + 1) * share])
+        self._groups = [
+            _SharedNoise(self._plain, diagonal, data.targets[:, k * share : (k + 1) * share])
             for k, diagonal in enumerate(diagonals.T)
         ]
 
@@ -91,52 +91,58 @@ class FeatureObjective:
         if weights is None:
             weights = np.ones(int(self._plain.weight_of.max()) + 1)
         if len(weights) == 1 and derivatives:
-            parts = [self._scaled(problems, float(weights[0]), noise_factor) for problems in self._problems]
+            parts = [self._scaled(outputs, float(weights[0]), noise_factor) for outputs in self._groups]
         else:
-            parts = [self._of(problems, weights, noise_factor, derivatives) for problems in self._problems]
+            parts = [self._of(outputs, weights, noise_factor, derivatives) for outputs in self._groups]
         return Likelihood(
             sum(part.value for part in parts),
             None,
-            demand=_total([part.demand for part in parts]),
-            supply=_total([part.supply for part in parts]),
+            data_fit_gradient=_total([part.data_fit_gradient for part in parts]),
+            complexity_gradient=_total([part.complexity_gradient for part in parts]),
             data_term=sum(part.data_term for part in parts),
         )
 
-    def _scaled(self, problems: _Problems, weight: float, factor: float) -> Likelihood:
+    def _scaled(self, outputs: _SharedNoise, weight: float, factor: float) -> Likelihood:
         """With one weight for all features: from one eigendecomposition for all values of it and of the noise."""
-        values, along = problems.spectrum
+        values, along = outputs.spectrum
         n, n_targets = self.data.targets.shape[0], along.shape[1]
         values, along = values / factor, along / factor
         left = 1 / (1 + weight * values)
-        squares = problems.squares / factor
+        squares = outputs.squares / factor
         explained = weight * np.sum(along**2 * left[:, None], axis=0).sum()
-        determinant = -float(np.log(left).sum()) + problems.log_noise + n * np.log(factor)
+        determinant = -float(np.log(left).sum()) + outputs.log_noise + n * np.log(factor)
         data_term = squares - explained
         value = -(data_term + n_targets * (determinant + n * np.log(2 * np.pi))) / 2
-        demand = {
+        data_fit_gradient = {
             "weights": np.sum((along * left[:, None]) ** 2).reshape(1),
             "noise": np.asarray(data_term - weight * np.sum(along**2 * (left**2)[:, None])),
         }
-        supply = {
+        complexity_gradient = {
             "weights": n_targets * np.sum(values * left).reshape(1),
             "noise": np.asarray(n_targets * (n - len(values) + left.sum())),
         }
-        return Likelihood(value, None, demand=demand, supply=supply, data_term=data_term)
+        return Likelihood(
+            value,
+            None,
+            data_fit_gradient=data_fit_gradient,
+            complexity_gradient=complexity_gradient,
+            data_term=data_term,
+        )
 
-    def _of(self, problems: _Problems, weights: Array, factor: float, derivatives: bool) -> Likelihood:
-        statistics = problems.statistics
+    def _of(self, outputs: _SharedNoise, weights: Array, factor: float, derivatives: bool) -> Likelihood:
+        statistics = outputs.statistics
         n, n_targets = self.data.targets.shape[0], statistics.cross.shape[1]
         rank = len(statistics.sums)
         roots = np.sqrt(weights)[self._plain.weight_of]
         gram, cross = statistics.gram / factor, statistics.cross / factor
         inner = roots[:, None] * gram * roots
-        squares = problems.squares / factor
+        squares = outputs.squares / factor
         with suited_blas(float(rank) ** 3):
             triangle = factor_of(inner)
             side = roots[:, None] * cross
             mean = cho_solve((triangle, True), side)
             data_term = squares - float(np.sum(side * mean))
-            determinant = 2 * float(np.log(triangle.diagonal()).sum()) + problems.log_noise + n * np.log(factor)
+            determinant = 2 * float(np.log(triangle.diagonal()).sum()) + outputs.log_noise + n * np.log(factor)
             value = -(data_term + n_targets * (determinant + n * np.log(2 * np.pi))) / 2
             if not derivatives:
                 return Likelihood(value, None, data_term=data_term)
@@ -149,12 +155,18 @@ class FeatureObjective:
             half = solve_triangular(triangle, roots[:, None] * gram[:, faint], lower=True)
             own[faint] = gram.diagonal()[faint] - np.einsum("ij,ij->j", half, half)
         by_weight = partial(sums_by_weight, self._plain.weight_of)
-        demand = {"weights": by_weight(np.sum(residual**2, axis=1))}
-        supply = {"weights": n_targets * by_weight(own)}
+        data_fit_gradient = {"weights": by_weight(np.sum(residual**2, axis=1))}
+        complexity_gradient = {"weights": n_targets * by_weight(own)}
         # alpha^T D alpha and tr(A^-1 D), for the noise D
-        demand["noise"] = np.asarray(squares - 2 * np.sum(side * mean) + np.sum(mean * (inner @ mean)))
-        supply["noise"] = np.asarray(n_targets * (n - rank + np.trace(inverse)))
-        return Likelihood(value, None, demand=demand, supply=supply, data_term=data_term)
+        data_fit_gradient["noise"] = np.asarray(squares - 2 * np.sum(side * mean) + np.sum(mean * (inner @ mean)))
+        complexity_gradient["noise"] = np.asarray(n_targets * (n - rank + np.trace(inverse)))
+        return Likelihood(
+            value,
+            None,
+            data_fit_gradient=data_fit_gradient,
+            complexity_gradient=complexity_gradient,
+            data_term=data_term,
+        )
 
 
 def _total(parts: list[Derivatives]) -> Derivatives:

@@ -27,7 +27,7 @@ PATIENCE = 1.5
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """What does not change: the sorted examples, their noise at the start, their targets (N, M)."""
+    """What does not change: the sorted samples, their noise at the start, their targets (N, M)."""
 
     operator: KernelOperator
     noise: Noise
@@ -49,7 +49,7 @@ class Data:
 
     @property
     def n_matrices(self) -> int:
-        return self.targets.shape[1] if self.noise.is_per_problem else 1
+        return self.targets.shape[1] if self.noise.is_per_output else 1
 
 
 class Objective(Protocol):
@@ -204,8 +204,8 @@ def _bounded(
 
 def number_of_probes(data: Data) -> int:
     """Probes for each matrix that fill blocks of vectors up; more would cost another block."""
-    width, n_problems = data.operator.block_width, data.targets.shape[1]
-    if data.noise.is_per_problem:
-        return max(2, -(-FEWEST_PROBES // n_problems))
-    probes = -n_problems % width
+    width, n_outputs = data.operator.block_width, data.targets.shape[1]
+    if data.noise.is_per_output:
+        return max(2, -(-FEWEST_PROBES // n_outputs))
+    probes = -n_outputs % width
     return probes if probes >= FEWEST_PROBES else probes + width

@@ -75,7 +75,7 @@ class StoppedError(Exception):
     """The caller has seen enough."""
 
 
-def optimise(
+def optimize_likelihood(
     data: Data,
     space: Space,
     options: OptimizationOptions,
@@ -240,7 +240,7 @@ class _Search:
         return found.x
 
     def ascend_levels(self, coordinates: Coordinates, start: Array) -> Array:
-        """Exactly on a small sample, then with more examples and at last all, each time from what was found before."""
+        """Exactly on a small subset, then with more samples and at last all, each time from what was found before."""
         in_one_step = self.options.warm or self.objective.is_exact
         objective: Objective = self.objective if in_one_step else Exact(self.sample)
         size = objective.data.operator.n_samples
@@ -253,14 +253,14 @@ class _Search:
         while size < self.n_examples:
             larger = LEVEL * size if LEVEL**2 * size <= self.n_examples else self.n_examples
             objective = self.objective if larger == self.n_examples else self.estimated(self.subset(larger))
-            self.best_value = -np.inf  # those of fewer examples do not compare
+            self.best_value = -np.inf  # those of fewer samples do not compare
             found = self.newton(objective, coordinates, found.x, found.hessian * larger / size)
             size = larger
         self.converged &= found.converged
         return found.x
 
     def newton(self, objective: Objective, coordinates: Coordinates, start: Array, hessian: Array) -> Minimum:
-        # What a warm search could still gain by exact steps is less than the next examples will change.
+        # What a warm search could still gain by exact steps is less than the next samples will change.
         is_exact = objective.is_exact and not self.options.warm
         gain = SAMPLE_GAIN if objective is not self.objective else EXACT_GAIN if is_exact else GAIN
         return minimize(
@@ -291,7 +291,7 @@ class _Search:
         return [start, *others]
 
     def sample_size(self) -> int:
-        """Fewer examples where every problem has a matrix of its own."""
+        """Fewer samples where every output has a matrix of its own."""
         return int(SAMPLE / np.cbrt(self.data.n_matrices))
 
     def prune(self, theta: Array) -> None:
@@ -318,7 +318,7 @@ class _Search:
         return result if np.isfinite(result.value) else None
 
     def evaluate(self, objective: Objective, coordinates: Coordinates, x: Array) -> tuple[float, Array]:
-        """What is minimised, and its derivative."""
+        """What is minimized, and its derivative."""
         space, theta = coordinates.space, coordinates.to_theta(x)
         result = self.attempt(objective, space, theta)
         if result is None:
@@ -326,12 +326,12 @@ class _Search:
         penalty, its_slope = self.priors.penalty(coordinates, theta)
         value = result.value - penalty
         self.record(space, theta, result, value, objective.data.operator.n_samples)
-        if not result.demand:
+        if not result.data_fit_gradient:
             return -value, np.empty(0)
         return -value, coordinates.slope(theta, its_slope - space.gradient(theta, result.derivatives))
 
     def record(
-        self, space: Space, x: Array, result: Likelihood, penalised: float, n_examples: int | None = None
+        self, space: Space, x: Array, result: Likelihood, penalized: float, n_examples: int | None = None
     ) -> None:
         theta = self.translate(space, x)
         row: Row = {
@@ -347,8 +347,8 @@ class _Search:
             else:
                 row[one.name] = float(values[0]) if one.value_of is None else values
         self.path.append(row)
-        if penalised >= self.best_value:
-            self.best_value = penalised
+        if penalized >= self.best_value:
+            self.best_value = penalized
             complete = n_examples is None or n_examples == self.n_examples
             self.best = theta, result if complete else None
         if self.report is not None and self.report(row):

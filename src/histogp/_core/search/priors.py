@@ -16,7 +16,7 @@ FARTHEST_START = 4.0
 class Priors:
     """Variance and noise are log-normal around the mean square of the targets and a tenth of it.
 
-    That hardly counts for hundreds of examples; a handful would often be most likely as noise alone. Weights are
+    That hardly counts for hundreds of samples; a handful would often be most likely as noise alone. Weights are
     exponentially distributed.
 
     width : standard deviation of the logarithms, or None for no such priors
@@ -27,7 +27,7 @@ class Priors:
         self.width = width
         self.rates: Array | float = 0.0
         self.mean_square = data.mean_square
-        # The noise of an example is ``noise`` times something that does not change.
+        # The noise of a sample is ``noise`` times something that does not change.
         self._noise_middle = np.log(NOISE_SHARE * self.mean_square * noise) - np.log(data.noise.diagonals()).mean()
 
     def penalty(self, coordinates: Coordinates, theta: Array) -> tuple[float, Array]:

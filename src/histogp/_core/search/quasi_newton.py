@@ -1,4 +1,4 @@
-"""Quasi-Newton minimisation for few, expensive and slightly noisy evaluations."""
+"""Quasi-Newton minimization for few, expensive and slightly noisy evaluations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def minimize(
     gain: float,
     confirm: bool,
 ) -> Minimum:
-    """Minimise from ``start`` with a first guess of the Hessian until a step promises less than ``gain``.
+    """Minimize from ``start`` with a first guess of the Hessian until a step promises less than ``gain``.
 
     SciPy's BFGS has no bounds and its L-BFGS-B takes no Hessian; a good one saves most of the evaluations.
 

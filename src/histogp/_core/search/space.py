@@ -47,7 +47,7 @@ class Space:
         for one in open_ones:
             if one.name not in full_names:
                 raise ValueError(
-                    f'The kernel has {one.name}="ard", but "{one.name}" is not among the parameters to optimise.'
+                    f'The kernel has {one.name}="ard", but "{one.name}" is not among the parameters to optimize.'
                 )
         return space.only(full_names)
 
@@ -106,8 +106,8 @@ class Coordinates:
     """As the vector theta of a space, but with the mean prior variance in place of the kernel's scale.
 
     A transform's hyperparameter changes all values of the kernel; the best scale then changes by about as much in
-    the other direction, and an optimiser would have to follow a long curved valley. The best variance hardly changes.
-    Without a free scale both vectors are the same. The variance is that of the examples in ``operator``, any sample;
+    the other direction, and an optimizer would have to follow a long curved valley. The best variance hardly changes.
+    Without a free scale both vectors are the same. The variance is that of the samples in ``operator``, any subset;
     ``mean_square`` that of the targets, with which it compares.
     """
 

@@ -84,7 +84,7 @@ class DenseSystem(DirectSystem):
     def build(
         cls, operator: KernelOperator, noise: Noise, n_outputs: int, options: SolverOptions, rng: np.random.Generator
     ) -> DenseSystem:
-        """Factorise; in time cubic in the number of samples."""
+        """Factorize; in time cubic in the number of samples."""
         matrix = operator.matrix()
         return cls(operator, noise, options, tuple(Factor.of(matrix, one) for one in noise.diagonals().T))
 
@@ -121,7 +121,7 @@ class FeatureSystem(DirectSystem):
     def build(
         cls, operator: KernelOperator, noise: Noise, n_outputs: int, options: SolverOptions, rng: np.random.Generator
     ) -> FeatureSystem:
-        """Factorise; in time cubic in the number of features, and linear in that of samples."""
+        """Factorize; in time cubic in the number of features, and linear in that of samples."""
         return cls(operator, noise, options, tuple(FeatureFactor.of(operator, one) for one in noise.diagonals().T))
 
     @property

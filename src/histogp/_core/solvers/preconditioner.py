@@ -79,11 +79,11 @@ class PivotedCholesky:
         unmix = np.linalg.inv(_robust_cholesky(columns[pivots])).T.astype(np.float32)
         new = np.empty_like(columns)
 
-        def orthogonalise(rows: slice) -> None:
+        def orthogonalize(rows: slice) -> None:
             new[rows] = columns[rows] @ unmix
             self._remaining[rows] -= np.einsum("ij,ij->i", new[rows], new[rows])
 
-        over_rows(orthogonalise, len(columns), self._n_threads)
+        over_rows(orthogonalize, len(columns), self._n_threads)
         np.maximum(self._remaining, 0, out=self._remaining)
         self._remaining[pivots] = 0
         squared_norms = np.einsum("ij,ij->j", new, new, dtype=np.float64)
@@ -112,7 +112,7 @@ class PivotedCholesky:
 
 
 class Preconditioner:
-    """``P^-1 r`` with ``P = scale F F^T + diag(noise)``, exact for each problem of per-problem noise."""
+    """``P^-1 r`` with ``P = scale F F^T + diag(noise)``, exact for each output where each has a noise of its own."""
 
     def __init__(self, factor: PivotedCholesky, noise: Noise, n_threads: int = 1, inner: list[Array] | None = None):
         self.rank = factor.rank
@@ -125,16 +125,16 @@ class Preconditioner:
         self._inner = self._inner_matrices(noise) if inner is None else inner
         self._cores = [cho_factor(core, lower=True, check_finite=False) for core in self._inner]
 
-    def apply(self, residuals: Array, problems: Array) -> Array:
-        """``P^-1 r`` for the right-hand sides with the numbers ``problems``; residuals (N, len(problems))."""
-        inverse_noise = 1 / (self._diagonals if len(self._cores) == 1 else self._diagonals[:, problems])
+    def apply(self, residuals: Array, outputs: Array) -> Array:
+        """``P^-1 r`` for the right-hand sides with the numbers ``outputs``; residuals (N, len(outputs))."""
+        inverse_noise = 1 / (self._diagonals if len(self._cores) == 1 else self._diagonals[:, outputs])
         scaled = inverse_noise * residuals
         coefficients = self._project(scaled)
         if len(self._cores) == 1:
             coefficients = cho_solve(self._cores[0], coefficients, check_finite=False)
         else:
-            for column, problem in zip(coefficients.T, problems, strict=True):
-                column[:] = cho_solve(self._cores[problem], column, check_finite=False)
+            for column, output in zip(coefficients.T, outputs, strict=True):
+                column[:] = cho_solve(self._cores[output], column, check_finite=False)
         of_block = [
             coefficients[begin:end].astype(block.dtype)
             for block, begin, end in zip(self._blocks, self._offsets[:-1], self._offsets[1:], strict=True)
@@ -149,13 +149,13 @@ class Preconditioner:
         return scaled
 
     def log_determinants(self) -> Array:
-        """``log det P`` of each problem that has its noise, or of all, (M,) or (1,)."""
+        """``log det P`` of each output that has its noise, or of all, (M,) or (1,)."""
         cores = np.array([2 * np.log(np.diag(core)).sum() for core, _ in self._cores])
         return cores + np.log(self._diagonals * self._scale).sum(axis=0)
 
-    def colour(self, normals: Array, of_factor: Array, problems: Array) -> Array:
+    def draw(self, normals: Array, of_factor: Array, outputs: Array) -> Array:
         """Draws with the covariance P from standard normal numbers (N, S) and (rank, S)."""
-        diagonals = self._diagonals if len(self._cores) == 1 else self._diagonals[:, problems]
+        diagonals = self._diagonals if len(self._cores) == 1 else self._diagonals[:, outputs]
         out = np.sqrt(diagonals) * normals
         for block, begin, end in zip(self._blocks, self._offsets[:-1], self._offsets[1:], strict=True):
             out += block @ of_factor[begin:end]
@@ -172,7 +172,7 @@ class Preconditioner:
         n_old = len(self._diagonals)
         factor = self._factor.extended(operator, rows) if rows.n_rows else self._factor
         with single_threaded_blas():
-            if not same_noise or noise.is_per_problem:
+            if not same_noise or noise.is_per_output:
                 return Preconditioner(factor, noise, self._n_threads)
             new = np.arange(n_old, operator.n_samples)
             more = gram(factor.blocks, new, noise.sample / factor.scale, self._n_threads)
@@ -194,12 +194,12 @@ class Preconditioner:
         identity = np.eye(self.rank)
         sample = noise.sample / self._scale
         everything = gram(self._blocks, np.arange(len(sample)), sample, self._n_threads)
-        if noise.problem_of is None or noise.positive is None or noise.negative is None:
+        if noise.output_of is None or noise.positive is None or noise.negative is None:
             return [identity + everything]
-        # The positives of all problems together are the rows once: no more work than `everything`.
+        # The positives of all outputs together are the rows once: no more work than `everything`.
         inner = []
-        for problem, (positive, negative) in enumerate(zip(noise.positive, noise.negative, strict=True)):
-            rows = np.flatnonzero(noise.problem_of == problem)
+        for output, (positive, negative) in enumerate(zip(noise.positive, noise.negative, strict=True)):
+            rows = np.flatnonzero(noise.output_of == output)
             own = gram(self._blocks, rows, sample, self._n_threads)
             inner.append(identity + everything / negative + own * (1 / positive - 1 / negative))
         return inner
@@ -288,7 +288,7 @@ def make_preconditioner(
         return None
     with single_threaded_blas():
         if options.preconditioner_rank == "auto":
-            limit = max_rank(operator.n_samples, n_outputs if noise.is_per_problem else 1)
+            limit = max_rank(operator.n_samples, n_outputs if noise.is_per_output else 1)
             factor = PivotedCholesky(operator, noise, rng, limit, options.n_threads)
             rank = grow_to_best_rank(factor, _cost_model(operator, noise, n_outputs, options))
         else:
@@ -326,7 +326,7 @@ def grow_to_best_rank(factor: PivotedCholesky, model: CostModel) -> int:
         return factor.rank
     eigenvalues = [_next_eigenvalue(factor)]
     # Without help, conjugate gradients deal with a few large eigenvalues by themselves, the better the
-    # easier the problem; the formula fits bags of words, orientation histograms and raw counts.
+    # easier the system; the formula fits bags of words, orientation histograms and raw counts.
     plain_iterations = min(
         model.iterations(float(factor.squared_norms.max())), 0.45 * model.iterations(eigenvalues[0]) ** 1.1
     )

@@ -16,43 +16,43 @@ SMALL_N = 2_000
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """One diagonal for all right-hand sides, or one a one-vs-rest problem.
+    """One diagonal for all outputs, or a diagonal for each.
 
-    sample : (N,) noise variance of each row.
-    problem_of : (N,) or None; the number of the problem in which a row is positive.
-    positive, negative : (M,) or None; factors on ``sample`` for the positive and the other rows of
-        each problem: label-dependent noise (supplement of gp-hik-eccv2012, section S1).
+    sample : (N,) noise variance of each sample.
+    output_of : (N,) or None; the number of the one-vs-rest output in which a sample is positive.
+    positive, negative : (M,) or None; factors on ``sample`` for the positive and the other samples of
+        each output: label-dependent noise (supplement of gp-hik-eccv2012, section S1).
     """
 
     sample: Array
-    problem_of: Array | None = None
+    output_of: Array | None = None
     positive: Array | None = None
     negative: Array | None = None
 
     @property
-    def is_per_problem(self) -> bool:
-        return self.problem_of is not None
+    def is_per_output(self) -> bool:
+        return self.output_of is not None
 
     @property
     def n_matrices(self) -> int:
-        """How many diagonals there are: one, or one a problem."""
+        """How many diagonals there are: one, or one for each output."""
         return 1 if self.positive is None else len(self.positive)
 
     def diagonals(self) -> Array:
-        """The diagonals as columns: (N, 1), or (N, M) with one a problem."""
-        if self.problem_of is None or self.positive is None or self.negative is None:
+        """The diagonals as columns: (N, 1), or (N, M) with one for each output."""
+        if self.output_of is None or self.positive is None or self.negative is None:
             return self.sample[:, None]
         diagonals = self.sample[:, None] * self.negative
-        diagonals[np.arange(len(self.sample)), self.problem_of] = self.sample * self.positive[self.problem_of]
+        diagonals[np.arange(len(self.sample)), self.output_of] = self.sample * self.positive[self.output_of]
         return diagonals
 
     def scaled(self, factor: float) -> Noise:
         return replace(self, sample=self.sample * factor)
 
     def subset(self, rows: Array) -> Noise:
-        """The noise of some rows."""
-        problem_of = None if self.problem_of is None else self.problem_of[rows]
-        return replace(self, sample=self.sample[rows], problem_of=problem_of)
+        """The noise of the samples with these numbers."""
+        output_of = None if self.output_of is None else self.output_of[rows]
+        return replace(self, sample=self.sample[rows], output_of=output_of)
 
 
 @dataclass(frozen=True)

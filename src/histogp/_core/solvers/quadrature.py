@@ -24,11 +24,11 @@ _MAX_STEPS = 300
 
 @dataclass(frozen=True, eq=False)
 class Probes:
-    """vectors z and duals ``P^-1 z``, (N, S); the problem of each, (S,); ``log det P`` of each matrix."""
+    """vectors z and duals ``P^-1 z``, (N, S); the output of each, (S,); ``log det P`` of each matrix."""
 
     vectors: Array
     duals: Array
-    problems: Array
+    outputs: Array
     log_determinants: Array
 
 
@@ -36,16 +36,16 @@ def draw_probes(noise: Noise, preconditioner: Preconditioner | None, n_probes: i
     """``n_probes`` for each matrix. Without a preconditioner P is the noise, or one where that is uniform."""
     diagonals = noise.diagonals()
     n, n_matrices = diagonals.shape
-    problems = np.repeat(np.arange(n_matrices), n_probes)
+    outputs = np.repeat(np.arange(n_matrices), n_probes)
     if preconditioner is None:
-        signs = rng.choice([-1.0, 1.0], (n, len(problems)))
+        signs = rng.choice([-1.0, 1.0], (n, len(outputs)))
         if is_uniform(diagonals):
-            return Probes(signs, signs, problems, np.zeros(1))
-        roots = np.sqrt(diagonals)[:, problems]
-        return Probes(signs * roots, signs / roots, problems, np.log(diagonals).sum(axis=0))
-    normals = rng.standard_normal((n, len(problems)))
-    vectors = preconditioner.colour(normals, rng.standard_normal((preconditioner.rank, len(problems))), problems)
-    return Probes(vectors, preconditioner.apply(vectors, problems), problems, preconditioner.log_determinants())
+            return Probes(signs, signs, outputs, np.zeros(1))
+        roots = np.sqrt(diagonals)[:, outputs]
+        return Probes(signs * roots, signs / roots, outputs, np.log(diagonals).sum(axis=0))
+    normals = rng.standard_normal((n, len(outputs)))
+    vectors = preconditioner.draw(normals, rng.standard_normal((preconditioner.rank, len(outputs))), outputs)
+    return Probes(vectors, preconditioner.apply(vectors, outputs), outputs, preconditioner.log_determinants())
 
 
 def log_forms(steps: Array, ratios: Array) -> Array:

@@ -97,11 +97,11 @@ def determinant_bounds(operator: KernelOperator, noise: Noise, subspace: Subspac
     kernel_trace = operator.diagonal().sum()
     ritz_values = np.empty((diagonals.shape[1], dimension))
     leading = np.empty((n, diagonals.shape[1]))
-    for problem, diagonal in enumerate(diagonals.T):
+    for output, diagonal in enumerate(diagonals.T):
         image = subspace.image + diagonal[:, None] * subspace.basis
         projected = subspace.basis.T @ image
-        ritz_values[problem], vectors = np.linalg.eigh((projected + projected.T) / 2)
-        leading[:, problem] = np.abs(subspace.basis @ vectors[:, -1])
+        ritz_values[output], vectors = np.linalg.eigh((projected + projected.T) / 2)
+        leading[:, output] = np.abs(subspace.basis @ vectors[:, -1])
     betas = _largest_eigenvalue_bounds(operator, diagonals, leading)
     papers, fischer = [], []
     for diagonal, values, beta in zip(diagonals.T, ritz_values, betas, strict=True):

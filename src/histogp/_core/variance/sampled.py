@@ -39,7 +39,7 @@ class PosteriorSamples:
     A draw f from the prior and noise e give ``f(x) - k(x)^T A^-1 (f(X) + e)``, which has the posterior's covariance.
 
     table : (layout.n_nodes, S), single precision
-    spreads : (layout.n_nodes,), the mean squares of the differences between neighbouring nodes
+    spreads : (layout.n_nodes,), the mean squares of the differences between neighboring nodes
     """
 
     layout: Layout
