@@ -104,7 +104,6 @@ class Posterior:
 
     def tables(self) -> Versions:
         """What was prepared so far and is worth keeping in files and copies: versions and values by name."""
-        self._feature_weights()
         return self.lazy.kept()
 
     @property
@@ -123,19 +122,10 @@ class Posterior:
         return self.lazy.get("table", self._mean_table).evaluate(rows, n_threads)
 
     def _mean_table(self) -> Table:
-        weights = self._feature_weights()
+        weights = self.lazy.present("feature-weights")
         if weights is None:
             return self.operator.table(self.alpha)
         return require(self.operator, Features, "weights of features").from_weights(weights)
-
-    def _feature_weights(self) -> Array | None:
-        """The weights of features in the mean, if the system has them: better than from alpha, where noise is tiny."""
-        weights = self.lazy.present("feature-weights")
-        if weights is None and self.kept_system is not None:
-            weights = self.kept_system.mean_weights(self.targets)
-            if weights is not None:
-                self.lazy.put("feature-weights", weights, keep=True)
-        return weights
 
     def quantized(self, grid: Grid) -> QuantizedMean:
         """The mean on a grid, tabulated when a grid is asked for that was not the last one."""
@@ -329,5 +319,8 @@ def condition(
         raise ValueError("The solution overflows; scale features, targets and weights to moderate values.")
     kept = system if keep or system.is_light else None
     posterior = Posterior(operator, noise, solution.values, targets, residual, seed, system=kept)
-    posterior.tables()  # while the operator still keeps the features of the training samples
+    # Now, while the operator still keeps the features of the training samples; where noise is tiny, these weights are
+    # better than those that follow from alpha.
+    if (weights := system.mean_weights(targets)) is not None:
+        posterior.lazy.put("feature-weights", weights, keep=True)
     return posterior, solution

@@ -92,6 +92,9 @@ class DenseSystem(DirectSystem):
     def is_light(self) -> bool:
         return len(self.factors) == 1 and self.operator.n_samples <= SMALL_N
 
+    def mean_weights(self, targets: Array) -> None:
+        return None
+
     def updated(self, operator: KernelOperator, rows: Rows, noise: Noise) -> DenseSystem | None:
         if not self._has_noise(noise):
             return None

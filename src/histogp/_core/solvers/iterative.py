@@ -68,6 +68,9 @@ class IterativeSystem(System):
             callback=callback,
         )
 
+    def mean_weights(self, targets: Array) -> None:
+        return None
+
     def updated(self, operator: KernelOperator, rows: Rows, noise: Noise) -> IterativeSystem | None:
         n_old = self.operator.n_samples
         if operator.n_samples > MOST_GROWTH * self.made_for or operator.scale > MOST_SCALE * self.operator.scale:

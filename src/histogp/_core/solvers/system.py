@@ -107,9 +107,9 @@ class System(ABC):
             out[:, matrix] = solution.values[index, columns]
         return out
 
+    @abstractmethod
     def mean_weights(self, targets: Array) -> Array | None:
         """``Phi^T A^-1 targets``, (n_components, M), where the system has them more exactly than from a solution."""
-        return None
 
     @abstractmethod
     def updated(self, operator: KernelOperator, rows: Rows, noise: Noise) -> Self | None:
