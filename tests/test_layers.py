@@ -202,11 +202,29 @@ def test_file_names_are_unique():
     assert {name for name in names if names.count(name) > 1} == {"_model_file.py"}  # both become parts of the schema
 
 
-@pytest.mark.parametrize("package", [*ON_TOP, "datasets", "sources"])
-def test_functions_are_documented_and_no_docstring_refers_to_another(package):
-    for path in (ROOT / package).rglob("*.py"):
+# Beginnings of a docstring that only a reader of the line before it understands.
+LEANING = (
+    "The same",
+    "The inverse",
+    "The other",
+    "Those ",
+    "These ",
+    "As before",
+    "As above",
+    "Its ",
+    "Their ",
+    "Likewise",
+)
+FILES = ("io", "_encoding.py", "_load.py", "_model_file.py", "_table_file.py")  # of the schema of files
+
+
+@pytest.mark.parametrize("part", sorted(LEVEL))
+def test_functions_are_documented_and_no_docstring_refers_to_another(part):
+    for path in sources():
+        if part_of(path) != part or {"_numba", *FILES} & set(path.relative_to(ROOT).parts):
+            continue
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 text = ast.get_docstring(node) or ""
                 assert text or node.end_lineno - node.lineno < 10, f"{path.name}:{node.lineno}: no docstring"
-                assert not text.startswith("The same"), f"{path.name}:{node.lineno}: {text}"
+                assert not text.startswith(LEANING), f"{path.name}:{node.lineno}: {text}"

@@ -54,10 +54,10 @@ def test_dense_factorizations_are_called_for_small_n_only(monkeypatch):
             return original(matrix, *args, **kwargs)
 
         monkeypatch.setattr(module, name, spy)
-    clf = HistogramGPClassifier().fit(X[: problem.SMALL_N], Y[: problem.SMALL_N])
-    assert sizes == [problem.SMALL_N]
+    clf = HistogramGPClassifier().fit(X[: problem.MOST_DENSE_SAMPLES], Y[: problem.MOST_DENSE_SAMPLES])
+    assert sizes == [problem.MOST_DENSE_SAMPLES]
     sizes.clear()
-    n = problem.SMALL_N + 1
+    n = problem.MOST_DENSE_SAMPLES + 1
     clf = HistogramGPClassifier(tol=1e-3).fit(X[:n], Y[:n])
     assert clf.n_iter_ > 1
-    assert max(sizes, default=0) <= max(clf.preconditioner_rank_, preconditioner.BLOCK)
+    assert max(sizes, default=0) <= max(clf.preconditioner_rank_, preconditioner.BLOCK_COLUMNS)

@@ -163,7 +163,7 @@ def test_variances_of_classes_warn_once():
 
 @pytest.mark.parametrize("estimator", CALLS_OF)
 def test_tables_that_are_not_calibrated_well_warn_once(estimator, monkeypatch):
-    monkeypatch.setattr(calibrated, "MAX_ITER", 1)
+    monkeypatch.setattr(calibrated, "LEFT_OUT_MAX_ITER", 1)
     calls = [
         lambda model: model.predict_variance(TEST, "calibrated"),
         lambda model: model.variance_error_,

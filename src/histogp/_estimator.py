@@ -45,6 +45,7 @@ def _name_column(X: Any, complaint: str) -> None:
 
 
 def refuse_negative(X: Any, name: str) -> None:
+    """Refuse data with negative values; the error names the first such column, and ``name``, who asked."""
     values = X.data if sparse.issparse(X) else X
     if values.size and values.min() < 0:
         lowest = X.min(axis=0)

@@ -155,7 +155,7 @@ def test_probabilities_of_many_classes_are_integrals():
 
 def test_covariances_from_tables_are_close_to_exact_ones(monkeypatch):
     exact = query(MODELS["two classes"], POOL, "expected-change", 90, random_state=0, return_utilities=True)
-    monkeypatch.setattr(conditioning, "FEW_SAMPLES", 10)
+    monkeypatch.setattr(conditioning, "MOST_EXACT_SAMPLES", 10)
     tables = query(MODELS["two classes"], POOL, "expected-change", 90, random_state=0, return_utilities=True)
     by_row = [utilities[np.argsort(index)] for index, utilities in (exact, tables)]
     np.testing.assert_allclose(by_row[1], by_row[0], rtol=0.05)

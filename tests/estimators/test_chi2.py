@@ -197,7 +197,7 @@ def test_a_model_of_many_examples_keeps_its_points(monkeypatch):
     assert points.shape == (4, D)
     few = copy.deepcopy(model).partial_fit(TEST, Y[: len(TEST)])
     assert np.abs(map_of(few).points - points).max() > 1e-3
-    monkeypatch.setattr("histogp.kernels.chi_squared.FEW_TO_ADAPT", N)  # from here on samples are many
+    monkeypatch.setattr("histogp.kernels.chi_squared.MOST_ADAPTED_SAMPLES", N)  # from here on samples are many
     model.partial_fit(TEST, Y[: len(TEST)]).forget([0, 1])
     assert map_of(model).points is points
     again = HistogramGPClassifier(model.kernel_).fit(TEST, Y[: len(TEST)])

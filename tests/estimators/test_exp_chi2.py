@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import histogp
-from histogp._core.maps.pair_distances import NOISES, WIDTHS
+from histogp._core.maps.pair_distances import BETA_FACTORS, NOISE_SHARES
 from histogp._core.maps.random_waves import normal_frequencies
 from histogp.feature_maps import AdditiveChi2Map, ExpChi2Sampler
 from histogp.streaming import StreamingRidgeClassifier
@@ -81,9 +81,9 @@ def likely_widths(targets):
     distances = -np.log(chi2_kernel(X, gamma=1.0)) / 2
     targets = targets - targets.mean(axis=0)
     found = {}
-    for beta in WIDTHS / np.median(distances[np.triu_indices(40, 1)]):
+    for beta in BETA_FACTORS / np.median(distances[np.triu_indices(40, 1)]):
         densities = []
-        for noise in NOISES:
+        for noise in NOISE_SHARES:
             C = np.exp(-beta * distances) + noise * np.eye(40)
             scale = np.sum(targets * np.linalg.solve(C, targets)) / targets.size
             densities.append(multivariate_normal(np.zeros(40), scale * C).logpdf(targets.T).sum())
@@ -163,7 +163,7 @@ def test_sparse_rows_and_types():
 def test_blocks_do_not_matter(monkeypatch):
     sampler = ExpChi2Sampler(30, random_state=0).fit(X)
     Z = sampler.transform(X)
-    monkeypatch.setattr("histogp._core.maps.random_waves.BLOCK", 100)
+    monkeypatch.setattr("histogp._core.maps.random_waves.BLOCK_ANGLES", 100)
     np.testing.assert_allclose(sampler.transform(X), Z, atol=1e-6)
 
 

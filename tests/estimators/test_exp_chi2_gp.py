@@ -299,7 +299,7 @@ def test_the_kernel_stays_with_many_examples(monkeypatch):
     before = value_of(model)
     few = copy.deepcopy(model).partial_fit(X[40:], Y[40:])
     assert few.kernel_.beta != model.kernel_.beta
-    monkeypatch.setattr("histogp.kernels.chi_squared.FEW_TO_ADAPT", 40)  # from here on samples are many
+    monkeypatch.setattr("histogp.kernels.chi_squared.MOST_ADAPTED_SAMPLES", 40)  # from here on samples are many
     model.partial_fit(X[40:], Y[40:])
     same_map(value_of(model), before)
     assert model.kernel_.beta == inverse_median(X[:40])

@@ -474,7 +474,7 @@ def test_a_failing_write_leaves_the_old_file_and_no_other(path, monkeypatch):
 @pytest.mark.parametrize("include_training", [True, False])
 def test_a_file_does_not_grow_because_probabilities_were_asked_for(include_training, path):
     """They need calibrated variances of left-out rows, whose tables are as large as the data; nobody wants these."""
-    rows = histograms(problem.SMALL_N + 100, 8)
+    rows = histograms(problem.MOST_DENSE_SAMPLES + 100, 8)
     model = HistogramGPClassifier(prediction="quantized", n_bins=16, random_state=0).fit(rows, rows[:, 1] > rows[:, 2])
     assert model.n_iter_ > 1
 

@@ -463,7 +463,7 @@ def test_memory_of_the_search_is_linear():
 
 
 def test_small_samples_serve_problems_with_their_own_matrix():
-    assert optimization.SAMPLE == 500
+    assert optimization.FIRST_SAMPLES == 500
     X, y = make_bags_of_words(600, n_words=60, n_classes=4, random_state=0)
     clf = HistogramGPClassifier("hik", class_weight="balanced-ovr", optimize="gradient", random_state=0)
     assert clf.fit(X, y).optimization_path_["n_examples"].min() < 500

@@ -11,8 +11,8 @@ from histogp._core.data import Rows
 from histogp._core.maps import pair_distances, random_waves
 from histogp._core.maps.additive import Direct, Root, sampled
 from histogp._core.maps.pair_distances import (
-    NOISES,
-    WIDTHS,
+    BETA_FACTORS,
+    NOISE_SHARES,
     chi2_distances,
     exp_chi2_matrix,
     inverse_median,
@@ -102,7 +102,7 @@ def test_blocks_and_threads_do_not_matter(n_outputs, made, monkeypatch):
     drawn = draw(n_outputs)
     expected = drawn.transform(X)
     for block in (1, 100, 3 * D * 7):
-        monkeypatch.setattr(random_waves, "BLOCK", block)
+        monkeypatch.setattr(random_waves, "BLOCK_ANGLES", block)
         for n_threads in (1, 2, 5):
             close(drawn.transform(made(X), n_threads), expected, rtol=1e-13)
     assert drawn.transform(made(X[:0])).shape == (0, n_outputs)
@@ -141,7 +141,7 @@ def test_one_over_the_median(made):
 
 @by_container
 def test_the_median_of_rows_that_are_many(made, monkeypatch):
-    monkeypatch.setattr(pair_distances, "SAMPLED_ROWS", 10)
+    monkeypatch.setattr(pair_distances, "BETA_SAMPLES", 10)
     some = X[np.sort(np.random.default_rng(0).choice(len(X), 10, replace=False))]
     expected = 1 / np.median(distances(some, some)[np.triu_indices(len(some), 1)])
     assert inverse_median(made(X)) == pytest.approx(expected, rel=1e-12)
@@ -161,9 +161,9 @@ def best_by_trying(A, targets):
     K = distances(A, A)
     center = 1 / np.median(K[np.triu_indices(len(A), 1)])
     found = {}
-    for width in WIDTHS:
+    for width in BETA_FACTORS:
         densities = []
-        for noise in NOISES:
+        for noise in NOISE_SHARES:
             C = np.exp(-center * width * K) + noise * np.eye(len(A))
             scale = np.sum(targets * np.linalg.solve(C, targets)) / targets.size
             densities.append(multivariate_normal(np.zeros(len(A)), scale * C).logpdf(targets.T).sum())
@@ -198,7 +198,7 @@ def test_the_most_likely_width_of_rows_that_are_many(made, monkeypatch):
     targets = np.sin(9 * X[:, :1])
     some = np.sort(np.random.default_rng(0).choice(len(X), 14, replace=False))
     expected = most_likely(X[some], targets[some])
-    monkeypatch.setattr(pair_distances, "SAMPLED_ROWS", 14)
+    monkeypatch.setattr(pair_distances, "BETA_SAMPLES", 14)
     assert most_likely(made(X), targets) == expected
 
 
@@ -219,4 +219,4 @@ def test_most_rows_empty_leave_the_median_to_the_others():
 
 
 def test_targets_of_zero_have_some_width():
-    assert most_likely(X, np.zeros((len(X), 1))) in inverse_median(X) * WIDTHS
+    assert most_likely(X, np.zeros((len(X), 1))) in inverse_median(X) * BETA_FACTORS

@@ -93,7 +93,7 @@ def test_points_are_exact():
 def test_the_kernel_in_slices_and_threads(monkeypatch):
     weights = np.arange(5.0)
     expected = chi2_kernel(X * weights, X[:9] * weights)
-    monkeypatch.setattr(pair_distances, "PAIRS", 100)
+    monkeypatch.setattr(pair_distances, "PAIRS_AT_ONCE", 100)
     for n_threads in (1, 2, 5):
         close(chi2_matrix(X, X[:9], weights=weights, n_threads=n_threads), expected, rtol=1e-14)
 
@@ -261,7 +261,7 @@ def test_entries_that_are_zero_unsorted_or_in_parts(additive):
 @by_map
 def test_threads_and_blocks_do_not_matter(additive, monkeypatch):
     expected = additive.transform(X)
-    monkeypatch.setattr("histogp._core.maps.additive.BLOCK", 17)
+    monkeypatch.setattr("histogp._core.maps.additive.BLOCK_VALUES", 17)
     for n_threads in (1, 2, 5):
         np.testing.assert_allclose(additive.transform(X, n_threads), expected, rtol=1e-13, atol=1e-16)
         np.testing.assert_allclose(

@@ -223,7 +223,7 @@ def test_small_problems_are_factorized_and_large_ones_never(monkeypatch):
     assert problem.is_small(2000, 1)
     assert not problem.is_small(2001, 1)
     assert not problem.is_small(2000, 10)
-    monkeypatch.setattr(problem, "SMALL_N", N - 1)
+    monkeypatch.setattr(problem, "MOST_DENSE_SAMPLES", N - 1)
     assert solve(OPERATOR, NOISES["scalar"], B, SolverOptions(), rng()).n_iterations > 1
 
 

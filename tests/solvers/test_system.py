@@ -120,7 +120,7 @@ def test_a_preconditioner_does_not_serve_many_times_more_rows():
 
 
 def test_the_solver_changes_where_a_dense_factor_no_longer_pays(monkeypatch):
-    monkeypatch.setattr(problem, "SMALL_N", 120)
+    monkeypatch.setattr(problem, "MOST_DENSE_SAMPLES", 120)
     options = SolverOptions("auto", 1e-10)
     before = grown((100,), options)
     assert before.is_direct

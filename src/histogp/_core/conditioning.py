@@ -54,8 +54,8 @@ class Observed:
 
 
 # Training samples up to which kernel values are quicker than tables, and the nodes of these in each dimension.
-FEW_SAMPLES = 512
-NODES = 64
+MOST_EXACT_SAMPLES = 512
+NODES_PER_FEATURE = 64
 
 
 class Covariances:
@@ -65,6 +65,7 @@ class Covariances:
     """
 
     def __init__(self, system: System, reference: Rows, tol: float):
+        """Solve for the kernel columns of the reference to ``tol``, and tabulate the solutions of many samples."""
         operator = system.operator
         self._operator = operator
         self._n_threads = system.options.n_threads
@@ -73,8 +74,8 @@ class Covariances:
         self._solutions = np.concatenate(sides, axis=1)
         self._layout: Layout | None = None
         tables = operator.offer(Tables)
-        if tables is not None and operator.n_samples > FEW_SAMPLES:
-            self._layout = tables.layout(NODES)
+        if tables is not None and operator.n_samples > MOST_EXACT_SAMPLES:
+            self._layout = tables.layout(NODES_PER_FEATURE)
             self._table = tables.tabulate(self._layout, self._solutions).astype(np.float32)
 
     def evaluate(self, rows: Rows) -> Array:

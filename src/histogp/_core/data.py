@@ -19,9 +19,10 @@ from histogp._core import threads
 from histogp._core._numba import column_loops
 
 Array = np.ndarray
-SHORT_COLUMN = 4096
+# Columns with fewer non-zeros are sorted by the stable sort.
+SHORT_COLUMN_NONZEROS = 4096
 # With fewer non-zeros in each column all columns are sorted together.
-FEW_IN_COLUMN = 16
+FEW_COLUMN_NONZEROS = 16
 # Non-zeros handled between two looks for an interrupt; the slowest leaf spends about 50 ns on one.
 SLICE_NONZEROS = 2_000_000
 
@@ -122,6 +123,7 @@ class Rows(Compressed):
 
     @classmethod
     def _from_sparse(cls, X: Any) -> Rows:
+        """The non-zeros of a scipy sparse matrix (N, D), whose arrays are shared where they are in order."""
         X = X.tocsr()
         if not X.has_canonical_format or X.data.min(initial=1) == 0:
             X = X.copy()
@@ -147,7 +149,7 @@ class Rows(Compressed):
         return _sums(values, self.indptr)
 
     def with_values(self, values: Array) -> Rows:
-        """The same pattern with other values (nnz,)."""
+        """Rows with non-zeros at these places, but with other values (nnz,)."""
         return Rows(self.indptr, self.column_of, values, self.n_columns)
 
     def transpose(self, n_threads: int = 1) -> tuple[Array, Array, Array]:
@@ -173,7 +175,7 @@ class Rows(Compressed):
         return Rows(indptr, self.column_of[entries], self.values[entries], self.n_columns)
 
     def followed_by(self, rows: Rows) -> Rows:
-        """These rows and then those."""
+        """All rows of this object and, below them, those of ``rows``."""
         return Rows(
             np.concatenate([self.indptr, self.indptr[-1] + rows.indptr[1:]]),
             np.concatenate([self.column_of, rows.column_of]),
@@ -240,7 +242,7 @@ class SortedColumns(Compressed):
     def _sort(self, n_threads: int) -> SortedColumns:
         """Sort in place: only for arrays that nobody else has seen yet."""
         indptr, row_of, values = self.indptr, self.row_of, self.values
-        if len(values) < FEW_IN_COLUMN * self.n_columns:
+        if len(values) < FEW_COLUMN_NONZEROS * self.n_columns:
             order = np.lexsort((values, self.expand(np.arange(self.n_columns))))
             row_of[:], values[:] = row_of[order], values[order]
             return self
@@ -249,7 +251,7 @@ class SortedColumns(Compressed):
             for column in first + np.flatnonzero(self.counts[first:last] > 1):
                 inside = slice(indptr[column], indptr[column + 1])
                 # Short columns tend to be counts with many ties, on which the stable sort is quicker.
-                short = inside.stop - inside.start < SHORT_COLUMN
+                short = inside.stop - inside.start < SHORT_COLUMN_NONZEROS
                 order = np.argsort(values[inside], kind="stable" if short else None)
                 row_of[inside] = row_of[inside][order]
                 values[inside] = values[inside][order]

@@ -11,7 +11,7 @@ import numpy as np
 from histogp._core.data import Array, Rows
 
 # Noise and variance stay within this factor of the mean square of the targets, or of where they start.
-WIDEST = 1e8
+WIDEST_FACTOR = 1e8
 _ANY_WEIGHT = 1e30
 
 
@@ -65,7 +65,7 @@ class KernelValue:
 
     def hyperparameters(self, rows: Rows, noise: float, mean_square: float) -> list[Hyperparameter]:
         """What a search may change, for training rows, the present noise and targets of this mean square."""
-        around = (min(noise, mean_square) / WIDEST, max(noise, mean_square) * WIDEST)
+        around = (min(noise, mean_square) / WIDEST_FACTOR, max(noise, mean_square) * WIDEST_FACTOR)
         own = Hyperparameter("scale", np.ones(1), (1 / _ANY_WEIGHT, _ANY_WEIGHT))
         if self.learns_weights:
             start = self._weights_in_units(rows)

@@ -19,14 +19,14 @@ from histogp._core.probability import Dirichlet, DirichletProblem, LeftOut, fit_
 from histogp._core.search.feature_objective import FeatureObjective
 from histogp._core.search.objectives import Data, bound_of, quadrature_of
 from histogp._core.solvers import build_system, system_kind, update_system
-from histogp._core.solvers.problem import SMALL_N, Callback, Noise, Solution, SolverOptions, is_small
+from histogp._core.solvers.problem import MOST_DENSE_SAMPLES, Callback, Noise, Solution, SolverOptions, is_small
 from histogp._core.solvers.system import System
 from histogp._core.threads import Lazy, Versions
 from histogp._core.variance import METHODS, Variance, VarianceMethod, VarianceOptions
 from histogp._core.variance.precise import shortfall_of
 
 # Training samples up to which kernel values are quicker than looking positions up.
-FEW_SAMPLES = 256
+MOST_DIRECT_SAMPLES = 256
 # Outputs that a system for variances is prepared for, at least and at most.
 FEWEST_OUTPUTS, MOST_OUTPUTS = 16, 4096
 # The tolerance of such systems: the rank of a preconditioner depends on it.
@@ -77,6 +77,7 @@ class Posterior:
         tables: Versions | None = None,
         system: System | None = None,
     ):
+        """Keep the solution; nothing is computed until it is asked for."""
         self.operator = operator
         self.noise = noise
         self.alpha = alpha
@@ -114,7 +115,7 @@ class Posterior:
     def mean(self, rows: Rows, n_threads: int = 1) -> Array:
         """``k(x)^T alpha`` for each test row, (n, M)."""
         operator = self.operator
-        if operator.n_samples <= FEW_SAMPLES and operator.offer(Features) is None:
+        if operator.n_samples <= MOST_DIRECT_SAMPLES and operator.offer(Features) is None:
             out = np.empty((rows.n_rows, self.alpha.shape[1]))
             for some, kernel in cross_blocks(operator, rows):
                 out[some] = kernel @ self.alpha
@@ -161,7 +162,7 @@ class Posterior:
     def quick_method(self) -> str:
         """The best quick way to the variance itself."""
         has_tables = self.operator.offer(Tables) is not None
-        return "calibrated" if has_tables and self.operator.n_samples > SMALL_N else "precise"
+        return "calibrated" if has_tables and self.operator.n_samples > MOST_DENSE_SAMPLES else "precise"
 
     def calibration_error(self, options: VarianceOptions) -> tuple[float, str | None]:
         """The relative error of the variance "calibrated", zero where that is precise; and a shortfall, or None."""

@@ -100,6 +100,7 @@ class Predictor:
         return self.kept["temperature"][1] if "temperature" in self.kept else self._refuse("temperature"), None
 
     def _refuse(self, method: str) -> NoReturn:
+        """Refuse a method that needs the training samples or what the file does not have; say what would do."""
         known = [name for name, one in METHODS.items() if not one.needs_training]
         if method in METHODS and METHODS[method].needs_training:
             raise ValueError(

@@ -30,7 +30,7 @@ class GridTable(Protocol):
 
     @property
     def layout(self) -> Any:
-        """Its nodes."""
+        """The nodes of the table."""
         ...
 
     @property
@@ -92,7 +92,7 @@ class FloorTable:
 
 
 # Entries of a block: a sixteenth of the memory of full tables for a few more additions a look-up.
-STRIDE = 16
+BLOCK_ENTRIES = 16
 
 
 class LookupTable:
@@ -114,15 +114,16 @@ class LookupTable:
         height_of: Callable[[Rows], Array],
         n_threads: int = 1,
     ):
+        """Sum up blocks of 16 entries of the sorted columns, from which every look-up starts."""
         self._data = data
         self._heights = heights
         self._alpha = plain(alpha, np.float64)
         self._height_of = height_of
-        self._starts = np.concatenate([[0], np.cumsum(-(-data.counts // STRIDE))])
+        self._starts = np.concatenate([[0], np.cumsum(-(-data.counts // BLOCK_ENTRIES))])
         self._blocks = np.empty((self._starts[-1], 2, alpha.shape[1]))
         threads.run(
             lambda first, last: column_loops.fill_blocks(
-                data.indptr, data.row_of, heights, self._alpha, STRIDE, self._starts, first, last, self._blocks
+                data.indptr, data.row_of, heights, self._alpha, BLOCK_ENTRIES, self._starts, first, last, self._blocks
             ),
             data.parts(n_threads, work_per_nonzero=1 + alpha.shape[1] // 16),
         )
@@ -137,13 +138,14 @@ class LookupTable:
         return out
 
     def _look_up(self, rows: Rows, out: Array) -> None:
+        """Add the function's values at ``rows``, which hold heights, to ``out`` (n, M)."""
         data = self._data
         column_loops.look_up(
             data.indptr,
             data.row_of,
             self._heights,
             self._alpha,
-            STRIDE,
+            BLOCK_ENTRIES,
             self._starts,
             self._blocks,
             *rows.transpose(),

@@ -20,9 +20,10 @@ from histogp._core.variance.calibrated import CALIBRATED, FEWEST_SAMPLES
 
 # Samples that are left out, one at a time, where that is done exactly.
 MOST_LEFT_OUT = 1000
+# Scores that are all smaller tell nothing about a temperature.
+NEGLIGIBLE_SCORE = 1e-9
 # Temperatures that make sense, as logarithms, for scores between -1 and 1.
-NEGLIGIBLE = 1e-9
-LOWEST, HIGHEST = np.log(1e-2), np.log(1e3)
+LOWEST_LOG_TEMPERATURE, HIGHEST_LOG_TEMPERATURE = np.log(1e-2), np.log(1e3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,7 @@ def fit_temperature(means: Array, codes: Array, weights: Array) -> float:
     one in n + 2, so that scores without an error give a finite factor.
     """
     scores = _of_classes(means)
-    if np.abs(scores).max(initial=0.0) < NEGLIGIBLE:  # nothing to learn from
+    if np.abs(scores).max(initial=0.0) < NEGLIGIBLE_SCORE:  # nothing to learn from
         return 1.0
     n_classes = scores.shape[1]
     doubt = 1 / (len(codes) + 2)
@@ -82,7 +83,9 @@ def fit_temperature(means: Array, codes: Array, weights: Array) -> float:
     def cost(logarithm: float) -> float:
         return -float((wanted * log_softmax(np.exp(logarithm) * scores, axis=1)).sum())
 
-    return float(np.exp(minimize_scalar(cost, bounds=(LOWEST, HIGHEST), method="bounded").x))
+    return float(
+        np.exp(minimize_scalar(cost, bounds=(LOWEST_LOG_TEMPERATURE, HIGHEST_LOG_TEMPERATURE), method="bounded").x)
+    )
 
 
 def log_probabilities(scores: Array, temperature: float) -> Array:
@@ -96,13 +99,14 @@ def _of_classes(scores: Array) -> Array:
 
 # The concentration of classes that a sample does not have (alpha_epsilon in the paper).
 CONCENTRATION = 0.01
-# The scale of the kernel is the one of these, relative to its mean variance, that makes a sample most likely.
-SCALES = 4.0 ** np.arange(-1, 7)
-SAMPLE_SIZE = 500
-MOST_CLASSES = 10
+# The scale of the kernel is the one of these, relative to its mean variance, under which the
+# targets of a few samples and classes are most likely.
+KERNEL_SCALES = 4.0 ** np.arange(-1, 7)
+SCALE_SAMPLES = 500
+SCALE_CLASSES = 10
 # Draws for the expectation of a softmax, and numbers that are held at a time.
-DRAWS = 128
-NUMBERS = 2**20
+SOFTMAX_DRAWS = 128
+SOFTMAX_NUMBERS = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,10 +157,10 @@ class Dirichlet:
         else:
             spread, shortfall = posterior.variance(rows, "calibrated", options)
             spread = spread[:, None]
-        draws = np.random.default_rng(posterior.seed).standard_normal((DRAWS // 2, 1, means.shape[1]))
+        draws = np.random.default_rng(posterior.seed).standard_normal((SOFTMAX_DRAWS // 2, 1, means.shape[1]))
         draws = np.concatenate([draws, -draws])
         out = np.empty_like(means)
-        n_rows = max(1, NUMBERS // draws.size)
+        n_rows = max(1, SOFTMAX_NUMBERS // draws.size)
         for begin in range(0, len(means), n_rows):
             some = slice(begin, begin + n_rows)
             out[some] = softmax(means[some] + np.sqrt(spread[some]) * draws, axis=2).mean(axis=0)
@@ -167,11 +171,11 @@ def _scaled(operator: KernelOperator, noise: Noise, targets: Array, rng: np.rand
     """The operator with the scale that suits the noise, which is fixed here."""
     n = operator.n_samples
     tuning = tuning_of(operator)
-    rows = np.sort(rng.choice(n, min(n, SAMPLE_SIZE), replace=False))
+    rows = np.sort(rng.choice(n, min(n, SCALE_SAMPLES), replace=False))
     sample = updates_of(operator).remove(np.setdiff1d(np.arange(n), rows))
     unit = float(operator.diagonal().mean()) or 1.0
-    kernels = [operator.kernel.scaled(scale / unit) for scale in SCALES]
-    classes = np.sort(rng.choice(targets.shape[1], min(targets.shape[1], MOST_CLASSES), replace=False))
+    kernels = [operator.kernel.scaled(scale / unit) for scale in KERNEL_SCALES]
+    classes = np.sort(rng.choice(targets.shape[1], min(targets.shape[1], SCALE_CLASSES), replace=False))
     diagonals = noise.subset(rows).diagonals()[:, classes]
     with single_threaded_blas():
         values = [

@@ -108,7 +108,7 @@ def _controller() -> ThreadpoolController:
 
 
 # Operations from which on threads of BLAS save more than they cost.
-WORTH_THREADS = 1e9
+THREADED_OPERATIONS = 1e9
 _blas_lock = threading.Lock()
 _users = 0
 _limit: Any = None
@@ -139,7 +139,7 @@ def single_threaded_blas() -> Iterator[None]:
 
 def suited_blas(n_operations: float) -> AbstractContextManager[None]:
     """One thread of BLAS for work that is not worth more."""
-    return single_threaded_blas() if n_operations < WORTH_THREADS else nullcontext()
+    return single_threaded_blas() if n_operations < THREADED_OPERATIONS else nullcontext()
 
 
 def over_rows(work: Callable[[slice], Any], n_rows: int, n_threads: int, rows_per_slice: int = 8192) -> None:
@@ -235,6 +235,7 @@ class Lazy:
     def _get(
         self, name: str, make: Callable[[], Any], version: Hashable, serves: Callable[[Any], bool], keep: bool
     ) -> Any:
+        """The value of a name, made now unless there is one whose version ``serves``."""
         with self._lock:
             lock = self._locks.setdefault(name, threading.Lock())
             self._kept |= {name} if keep else set()

@@ -138,7 +138,7 @@ def expected_change(covariances: np.ndarray, means: np.ndarray, variances: np.nd
 
 
 def probabilities(means: np.ndarray, deviations: np.ndarray) -> np.ndarray:
-    """That each class has the largest value, (n, M); for one output (n, 1), that it is positive.
+    """How probable it is that each class has the largest value, (n, M); for one output that it is positive, (n, 1).
 
     The values are independent and normal, with one standard deviation (n,) for all classes.
     """

@@ -16,8 +16,8 @@ from histogp._core.maps.points import best_interval, direct_map, geometric_mean,
 from histogp._core.threads import announce_compilation
 from histogp._estimator import number_of_threads, validate_features
 
-# Those of scikit-learn's AdditiveChi2Sampler, by the number of terms.
-INTERVALS = {1: 0.8, 3: 0.5, 5: 0.4}
+# Sampling intervals of the spectrum by the number of terms, those of scikit-learn's AdditiveChi2Sampler.
+CHI2_INTERVALS = {1: 0.8, 3: 0.5, 5: 0.4}
 
 
 class FeatureMap(TransformerMixin, BaseEstimator):
@@ -50,7 +50,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         raise NotImplementedError
 
     def _restore(self, n_features: int, reader: Any, prefix: str = "map.") -> None:
-        """The inverse: take the arrays whose names begin with the prefix, and become as it was."""
+        """Become the map whose `_state` is in a file, as arrays whose names begin with the prefix."""
         raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:
@@ -193,6 +193,7 @@ class AdditiveChi2Map(_AdditiveMap):
         sample_interval: float | None = None,
         n_jobs: int | None = None,
     ):
+        """Keep the parameters as they are given; `fit` checks them."""
         self.method = method
         self.n_terms = n_terms
         self.tol = tol
@@ -270,6 +271,7 @@ class HomogeneousMap(_AdditiveMap):
         sample_interval: float | None = None,
         n_jobs: int | None = None,
     ):
+        """Keep the parameters as they are given; `fit` checks them."""
         self.kernel = kernel
         self.n_terms = n_terms
         self.sample_interval = sample_interval
@@ -292,6 +294,6 @@ def interval_for(kernel: str, n_terms: int, given: float | None, rows: Rows) -> 
         raise ValueError(f"A sampled spectrum has an odd number of terms; got n_terms={n_terms}.")
     if given is not None:
         return float(given)
-    if kernel == "chi2" and n_terms in INTERVALS:
-        return INTERVALS[n_terms]
+    if kernel == "chi2" and n_terms in CHI2_INTERVALS:
+        return CHI2_INTERVALS[n_terms]
     return best_interval(rows, kernel, n_terms)

@@ -159,6 +159,7 @@ class ExpChi2Sampler(FeatureMap):
         sampling: str = "orthogonal",
         random_state: Any = 0,
     ):
+        """Keep the parameters as they are given; `fit` checks them."""
         self.n_components = n_components
         self.beta = beta
         self.n_terms = n_terms
@@ -186,6 +187,7 @@ class ExpChi2Sampler(FeatureMap):
         self._n_features_out = chosen.n_components
 
     def _width(self, X: Any, y: Any) -> float:
+        """The factor beta of the distances: given, one over their median, or the most likely one for y."""
         if self.beta == "median":
             return inverse_median(X)
         if self.beta != "evidence":

@@ -628,6 +628,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     def _variance_options(
         self, method: str = "precise", n_eigenvectors: Any = 8, n_samples: int = 256, tol: float | None = None
     ) -> VarianceOptions:
+        """What a user asks of a variance, checked; each refusal says what would be accepted."""
         if method not in METHODS:
             raise ValueError(f"Unknown method {method!r}; known are {', '.join(map(repr, METHODS))}.")
         try:

@@ -19,7 +19,7 @@ from histogp._core.solvers.problem import Noise
 from histogp._core.variance import METHODS, Variance
 
 # The part of normal samples, left out of training one at a time, that count as outliers by default.
-REJECTED = 0.05
+REJECTED_SHARE = 0.05
 C = TypeVar("C", bound=Codec)
 
 
@@ -54,7 +54,7 @@ class Samples:
         )
 
     def only(self, kept: Array) -> Samples:
-        """Those of a mask, (N,)."""
+        """The samples where the mask ``kept`` (N,) is true; refuses to keep none."""
         if not kept.any():
             raise ValueError("These are all training samples; a model without any is one that has not been fitted.")
         return replace(self, ids=self.ids[kept], y=self.y[kept], weights=self.weights[kept])
@@ -141,6 +141,7 @@ class Classification:
     y_checks: ClassVar[dict[str, bool]] = {}
 
     def begin(self, y: Array, weights: Array, declared: Array | None = None) -> Encoded[Classes]:
+        """The first samples; their classes are those of y and those ``declared``, at least two unless declared."""
         check_classification_targets(y)
         classes = np.unique(y) if declared is None else merged(declared, y)
         if declared is None and len(classes) < 2:
@@ -322,17 +323,19 @@ class OneClass:
     def finish(
         self, encoded: Encoded[Inliers], posterior: Posterior, noise: float, options: PredictionOptions
     ) -> tuple[Inliers, str | None]:
+        """The codec with its offset: a quantile of the scores of the samples, left out one at a time if "auto"."""
         weights, part = encoded.samples.weights, self.contamination
         if self.contamination == "auto":
             left_out = posterior.leave_one_out(options.variance)
             scores, shortfall = self._score(left_out.means[:, 0], left_out.variances[:, 0], noise), left_out.shortfall
-            weights, part = weights[left_out.index], REJECTED
+            weights, part = weights[left_out.index], REJECTED_SHARE
         else:
             rows = updates_of(posterior.operator).training_rows()
             scores, shortfall = self.scores(posterior, rows, noise, options)
         return replace(encoded.codec, offset=_quantile(scores, weights, part)), shortfall
 
     def prepare(self, posterior: Posterior | Predictor, rows: Rows, options: PredictionOptions) -> None:
+        """Prepare the variance that scores need; refuses one that cannot do without the training samples."""
         if self.criterion == "mean":
             return
         method = self._method_for(posterior)

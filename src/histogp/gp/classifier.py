@@ -153,6 +153,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         random_state: Any = None,
         verbose: int = 0,
     ):
+        """Keep the parameters as they are given; `fit` checks them."""
         self.kernel = kernel
         self.noise = noise
         self.optimize = optimize

@@ -120,6 +120,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         random_state: Any = None,
         verbose: int = 0,
     ):
+        """Keep the parameters as they are given; `fit` checks them."""
         self.kernel = kernel
         self.noise = noise
         self.criterion = criterion

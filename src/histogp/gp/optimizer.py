@@ -92,6 +92,7 @@ class Optimizer(BaseEstimator):
         max_steps: int = 200,
         reoptimize_every: Any = 0.5,
     ):
+        """Keep the parameters as they are given; the `fit` of an estimator checks them."""
         self.method = method
         self.parameters = parameters
         self.bound = bound

@@ -135,6 +135,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         random_state: Any = None,
         verbose: int = 0,
     ):
+        """Keep the parameters as they are given; `fit` checks them."""
         self.kernel = kernel
         self.noise = noise
         self.optimize = optimize

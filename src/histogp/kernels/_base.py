@@ -69,7 +69,7 @@ class Kernel(BaseEstimator):
         return kernel
 
     def _to_search(self, given: Kernel, value: KernelValue) -> tuple[Kernel, KernelValue]:
-        """This kernel and its value, ready to search again: weights that ``given`` has learned are so once more."""
+        """The kernel and its value, ready to search again; weights are free if those of ``given`` were."""
         if not is_ard(given):
             return self, value
         # Not from where they are: a weight that has become zero would stay so.

@@ -16,15 +16,15 @@ from histogp._core.maps.random_waves import SAMPLINGS, RandomWaves, normal_frequ
 from histogp._core.operators.feature_kernels import FeatureKernel, FeatureOperator
 from histogp.kernels._base import Adapted, Kernel, check_pair, weighting
 
-# Up to here an update adapts the features to the data again.
-FEW_TO_ADAPT = 512
+# Training samples up to which an update adapts the features to the data again.
+MOST_ADAPTED_SAMPLES = 512
 
 
 class _ByFeatures(Kernel):
     """Kernels that an estimator approximates by the products of features."""
 
     def _adapts_again(self, n_before: int, n_after: int) -> bool:
-        return n_before < min(n_after, FEW_TO_ADAPT)
+        return n_before < min(n_after, MOST_ADAPTED_SAMPLES)
 
     _operator_type = FeatureOperator
 
@@ -105,6 +105,7 @@ def check_terms(n_terms: Any, tol: Any) -> None:
         raise ValueError(f"tol must be a number above 0; got {tol!r}.")
 
 
+# The most random features that are accepted; a factor of so many takes 32 GB.
 MOST_WAVES = 2**16
 
 
@@ -149,6 +150,7 @@ class ExpChi2(_ByFeatures):
         sampling: str = "orthogonal",
         random_state: int = 0,
     ):
+        """Keep the parameters as they are given; the `fit` of an estimator checks them."""
         self.n_components = n_components
         self.beta = beta
         self.n_terms = n_terms

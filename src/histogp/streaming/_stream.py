@@ -296,7 +296,7 @@ class Learned:
         return sums.total()
 
     def arranged(self, targets: NoTargets, balanced: bool) -> Learned:
-        """As if the targets had been these from the beginning; if ``balanced``, with statistics of each class."""
+        """What these targets would have given from the beginning; if ``balanced``, with statistics of each class."""
         if targets is self.targets and not balanced:  # of real numbers, which are split into no parts
             return self
         places, n_targets = targets.places_of(self.targets), targets.n_targets
@@ -376,7 +376,7 @@ class Learned:
 
     @classmethod
     def from_state(cls, document: dict[str, Any], reader: Any, given_map: Any, targets: Any, balanced: bool) -> Learned:
-        """The inverse, which believes nothing; ``targets`` are those of a model that has learned nothing."""
+        """What `to_state` has put into a file, believing nothing; ``targets`` are those of a model without samples."""
         n_parts = min(integer(document, "n_parts", 1), 2**16)
         parts = tuple(StreamingStatistics.from_arrays(reader, f"part.{k}.") for k in range(n_parts))
         unlabeled = None
@@ -434,7 +434,7 @@ class Sample:
         return Sample(self.seed, X=X, **joined)
 
     def smallest(self, size: int) -> Sample:
-        """Those with the smallest random numbers."""
+        """The ``size`` samples with the smallest random numbers."""
         order = np.argsort(self.priorities, kind="stable")[:size]
         return Sample(self.seed, self.priorities[order], self.X[order], self.targets[order], self.weights[order])
 

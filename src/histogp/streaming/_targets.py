@@ -52,7 +52,7 @@ class NoTargets:
         return np.arange(known.n_targets)
 
     def statistics(self, parts: Parts, balanced: bool) -> StreamingStatistics:
-        """Those to learn from; of classes that are ``balanced``, weighted by their frequencies."""
+        """The statistics to learn from; those of classes that are ``balanced`` are weighted by their frequencies."""
         return parts[0]
 
     def left_out(self, values: Array, parts: Parts, balanced: bool) -> tuple[Array, Array]:
@@ -154,7 +154,7 @@ class ClassTargets(NoTargets):
         return codes_in(self.classes, known.classes)
 
     def statistics(self, parts: Parts, balanced: bool) -> StreamingStatistics:
-        """Those of targets -1 and +1, all classes together; ``balanced`` if these are weighted by their frequencies."""
+        """Statistics of targets -1 and +1, all classes together; if ``balanced``, weighted by their frequencies."""
         self.check_enough()
         total = StreamingStatistics.empty(*parts[0].cross.shape)
         # Statistics of each class may be left from when they were to be balanced.

@@ -115,6 +115,7 @@ class StreamingRidge(RegressorMixin, StreamingModel):
         chunk_bytes: int = 2**27,
         random_state: Any = None,
     ):
+        """Keep the parameters as they are given; `fit` checks them."""
         self.feature_map = feature_map
         self.alpha = alpha
         self.pca_components = pca_components
@@ -254,6 +255,7 @@ class StreamingRidgeClassifier(ClassifierMixin, StreamingModel):
         chunk_bytes: int = 2**27,
         random_state: Any = None,
     ):
+        """Keep the parameters as they are given; `fit` checks them."""
         self.feature_map = feature_map
         self.alpha = alpha
         self.pca_components = pca_components

@@ -101,6 +101,7 @@ class StreamingElasticNet(RegressorMixin, StreamingModel):
         tol: float = 1e-4,
         chunk_bytes: int = 2**27,
     ):
+        """Keep the parameters as they are given; `fit` checks them."""
         self.feature_map = feature_map
         self.alpha = alpha
         self.l1_ratio = l1_ratio
@@ -198,6 +199,7 @@ class StreamingGroupLasso(RegressorMixin, StreamingModel):
         tol: float = 1e-4,
         chunk_bytes: int = 2**27,
     ):
+        """Keep the parameters as they are given; `fit` checks them."""
         self.feature_map = feature_map
         self.alpha = alpha
         self.groups = groups

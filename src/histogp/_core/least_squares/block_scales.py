@@ -40,7 +40,7 @@ def likely_scales(problem: Quadratic, blocks: Array, *, intercept: bool) -> Arra
     size = (problem.weight - intercept) * n_targets
 
     def negative_evidence(theta: Array) -> tuple[float, Array]:
-        """Its value and gradient at logarithms (B,) of the squared scales."""
+        """Minus the evidence and its gradient (B,) at logarithms (B,) of the squared scales."""
         roots = np.exp(theta / 2)[blocks]
         with suited_blas(float(len(blocks)) ** 3):
             roots = np.where(varies, roots, 0.0)

@@ -146,7 +146,7 @@ class StreamingStatistics:
 
     @classmethod
     def from_arrays(cls, arrays: Any, prefix: str = "") -> StreamingStatistics:
-        """The inverse of `arrays`, which takes them out of ``arrays`` by its method ``pop`` and believes nothing."""
+        """Statistics from the numbers of `arrays`, taken out of ``arrays`` by its method ``pop``; believes nothing."""
         given: dict[str, Any] = {name: arrays.pop(f"{prefix}{name}", None) for name in (*_ARRAYS, "weight", "count")}
         m, k = np.shape(given["cross"]) if np.ndim(given["cross"]) == 2 else (-1, -1)
         shapes = {"gram": (m, m), "sums": (m,), "cross": (m, k), "target_sums": (k,), "target_gram": (k, k)}

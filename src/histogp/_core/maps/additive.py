@@ -23,7 +23,7 @@ MOST_TERMS = 1000
 
 
 # Values that are expanded between two looks for an interrupt, and stay in a cache meanwhile.
-BLOCK = 2**15
+BLOCK_VALUES = 2**15
 
 
 class AdditiveMap(ABC):
@@ -66,10 +66,11 @@ class AdditiveMap(ABC):
         X = plain(X)
         n_rows, width = X.shape
         out = np.empty((n_rows, self.n_terms, width), X.dtype)
-        over_rows(lambda some: self.fill(X[some], out[some]), n_rows, n_threads, max(1, BLOCK // width))
+        over_rows(lambda some: self.fill(X[some], out[some]), n_rows, n_threads, max(1, BLOCK_VALUES // width))
         return out.reshape(n_rows, self.n_terms * width)
 
     def _transform_sparse(self, X: Any, n_threads: int) -> Any:
+        """The features of the rows of a sparse X (N, D), CSR: zero is mapped to zero, so that non-zeros are enough."""
         X = X.tocsr()
         if not X.has_canonical_format:
             X = X.copy()
@@ -82,7 +83,7 @@ class AdditiveMap(ABC):
             self.at(X.indices[some]).fill(data[None, some], block)
             terms[:, some] = block[0]
 
-        over_rows(work, len(data), n_threads, BLOCK)
+        over_rows(work, len(data), n_threads, BLOCK_VALUES)
         return sparse.hstack([_like(X, values) for values in terms], format="csr")
 
     def chi2_error(self, left: Array, right: Array, n_threads: int = 1) -> Array:
@@ -218,6 +219,7 @@ class Chebyshev(AdditiveMap):
         return cls(int(n_terms), float(scale))
 
     def fill(self, values: Array, out: Array) -> None:
+        """Fill ``out`` (n, n_terms, D) with the terms of ``values`` (n, D), by the recurrence of the coefficients."""
         positive = values > 0
         # A quotient of two single precision numbers may need the range of double precision.
         a = np.log(values / np.float64(self.scale), where=positive, out=np.zeros(values.shape)) / np.pi

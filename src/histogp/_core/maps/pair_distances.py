@@ -12,7 +12,7 @@ from histogp._core.data import Array, Rows, plain
 from histogp._core.threads import over_rows
 
 # Pairs of values in a call of the leaf for the kernel.
-PAIRS = 2**24
+PAIRS_AT_ONCE = 2**24
 
 
 def chi2_matrix(
@@ -34,16 +34,16 @@ def chi2_matrix(
         lambda some: chi2_loops.chi2_sums(left, right, *given, weights, some.start, some.stop, out),
         len(left),
         n_threads,
-        max(1, PAIRS // max(1, right.size)),
+        max(1, PAIRS_AT_ONCE // max(1, right.size)),
     )
     return out
 
 
-# Rows whose distances give beta.
-SAMPLED_ROWS = 500
+# Samples whose distances give beta.
+BETA_SAMPLES = 500
 # Candidates for beta, in units of one over the median, and for the noise, in parts of the kernel's diagonal.
-WIDTHS = 2.0 ** np.arange(-4, 4.5, 0.5)
-NOISES = np.logspace(-4, 1, 21)
+BETA_FACTORS = 2.0 ** np.arange(-4, 4.5, 0.5)
+NOISE_SHARES = np.logspace(-4, 1, 21)
 
 
 def exp_chi2_matrix(left: Array, right: Array, beta: float, n_threads: int = 1) -> Array:
@@ -76,7 +76,9 @@ def most_likely(X: Any, targets: Array) -> float:
     targets = targets[_chosen(len(targets))]
     distances = chi2_distances(rows, rows)
     center = inverse_median(X)
-    return center * float(max(WIDTHS, key=lambda width: _log_likelihood(np.exp(-center * width * distances), targets)))
+    return center * float(
+        max(BETA_FACTORS, key=lambda width: _log_likelihood(np.exp(-center * width * distances), targets))
+    )
 
 
 def _log_likelihood(kernel: Array, targets: Array) -> float:
@@ -90,7 +92,7 @@ def _log_likelihood(kernel: Array, targets: Array) -> float:
         scale = max(float(np.sum(squares / spread)) / n_values, np.finfo(float).tiny)
         return -n_values * np.log(scale) / 2 - targets.shape[1] * float(np.log(spread).sum()) / 2
 
-    return max(map(at, NOISES))
+    return max(map(at, NOISE_SHARES))
 
 
 def _some_rows(X: Any) -> Array:
@@ -101,6 +103,6 @@ def _some_rows(X: Any) -> Array:
 
 def _chosen(n_rows: int) -> Array:
     """Numbers of some rows, always the same; by chance, because labels may alternate in step with the rows."""
-    if n_rows <= SAMPLED_ROWS:
+    if n_rows <= BETA_SAMPLES:
         return np.arange(n_rows)
-    return np.sort(np.random.default_rng(0).choice(n_rows, SAMPLED_ROWS, replace=False))
+    return np.sort(np.random.default_rng(0).choice(n_rows, BETA_SAMPLES, replace=False))

@@ -13,11 +13,11 @@ from histogp._core.maps.additive import SIGNATURES, Direct, sampled
 from histogp._core.maps.pair_distances import chi2_matrix
 
 # Logarithmically spaced bins of the histogram of all values.
-N_BINS = 200
+HISTOGRAM_BINS = 200
 # Values that are enough to know a distribution.
 MOST_VALUES = 2**20
-# Rows whose pairs decide how many terms are enough.
-SAMPLED_ROWS = 256
+# Samples whose pairs decide how many terms are enough.
+PAIRED_SAMPLES = 256
 # More terms reach rounding, for any data.
 ENOUGH_TERMS = 64
 
@@ -57,7 +57,7 @@ class Distribution:
             scales[~present] = np.exp(np.log(scales[present]).mean())
             weights = rows.expand(scales / scales.max())
         values = rows.values / rows.expand(scales)
-        edges = np.geomspace(values.min(), values.max() * (1 + 1e-9), N_BINS + 1)
+        edges = np.geomspace(values.min(), values.max() * (1 + 1e-9), HISTOGRAM_BINS + 1)
         counts, _ = np.histogram(values, edges, weights=weights)
         return cls(np.sqrt(edges[1:] * edges[:-1]), counts / counts.max(), scales)
 
@@ -144,7 +144,7 @@ def direct_map(rows: Rows, n_terms: int | None, tol: float, *, refine: bool = Tr
 
     if n_terms is not None:
         return with_terms(n_terms)
-    step = -(-rows.n_rows // SAMPLED_ROWS)
+    step = -(-rows.n_rows // PAIRED_SAMPLES)
     sample = rows.take(np.arange(0, rows.n_rows, step)).to_dense()
     return next(
         found

@@ -58,10 +58,10 @@ def waves(angles: Array, phases: Array, out: Array | None = None) -> Array:
     return out
 
 
-# Numbers of a block of angles.
-BLOCK = 2**22
-# Rows that are enough for averages.
-FEW_ROWS = 1000
+# Angles of a block, one for each sample and wave: 32 MB.
+BLOCK_ANGLES = 2**22
+# Samples that are enough for averages.
+AVERAGED_SAMPLES = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +89,7 @@ class RandomWaves:
         sampling: str,
         rng: np.random.Generator,
     ) -> RandomWaves:
+        """Draw ``n_components`` waves over the terms of ``n_columns`` features, for ``exp(-beta chi2)``."""
         n_pairs, n_phases = divmod(n_components, 2)
         drawn = normal_frequencies(sampling, additive.n_terms * n_columns, n_pairs + n_phases, rng)
         frequencies = (np.sqrt(beta) * drawn).astype(np.float32)
@@ -109,7 +110,7 @@ class RandomWaves:
 
     def relevance(self, rows: Rows) -> Array:
         """The share of each feature in the mean of chi2 over pairs of rows, up to 1,000: the variance of its terms."""
-        some = rows.take(np.arange(0, rows.n_rows, max(1, -(-rows.n_rows // FEW_ROWS)))).to_dense()
+        some = rows.take(np.arange(0, rows.n_rows, max(1, -(-rows.n_rows // AVERAGED_SAMPLES)))).to_dense()
         variances = self.additive.transform(some).var(axis=0).reshape(-1, rows.n_columns).sum(axis=0)
         return variances / max(variances.sum(), np.finfo(float).tiny)
 
@@ -132,7 +133,7 @@ class RandomWaves:
         """The features of rows (n, D), dense or CSR, in their precision: (n, n_components), dense."""
         out = np.empty((X.shape[0], self.n_components), X.dtype)
         frequencies = self.frequencies.astype(X.dtype, copy=False)
-        step = max(1, BLOCK // max(frequencies.shape))
+        step = max(1, BLOCK_ANGLES // max(frequencies.shape))
         for begin in range(0, X.shape[0], step):
             angles = np.asarray(self.additive.transform(X[begin : begin + step], n_threads) @ frequencies)
             block = out[begin : begin + step]

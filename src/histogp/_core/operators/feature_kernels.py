@@ -109,6 +109,7 @@ class FeatureOperator(KernelOperator):
     block_width = 16
 
     def __init__(self, rows: Rows, kernel: FeatureKernel, n_threads: int = 1):
+        """Decide whether features are sparse, and what the unit of single precision is; no feature is made yet."""
         self.rows = rows
         self.n_samples, self.n_features, self.cost = rows.n_rows, rows.n_columns, len(rows.values)
         self.kernel: FeatureKernel = kernel
@@ -137,6 +138,7 @@ class FeatureOperator(KernelOperator):
         return self._maker.weight_of
 
     def blocks(self, rows: Rows | None = None) -> Iterator[tuple[slice, Any]]:
+        """Features of test rows, or of the training samples: slices with blocks (n, n_components), dense or CSR."""
         if rows is not None:
             return self._maker.blocks(rows)
         takes_long = self.kernel.map.is_random

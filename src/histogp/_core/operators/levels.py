@@ -14,9 +14,10 @@ from histogp._core.data import Array, Compressed, Rows, SortedColumns, aligned_z
 # Levels whose sums of 16 single-precision numbers fit into a cache, and non-zeros for each that make it worth while.
 MOST_LEVELS = 2**14
 NONZEROS_A_LEVEL = 8
+# Rows that are added up in single precision before the sum goes on in double.
 ROWS_IN_SINGLE = 4096
 # Numbers to add that take about as long as it takes to wake a thread up.
-WORTH_A_THREAD = 2**20
+NUMBERS_A_THREAD = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +124,9 @@ class Levels(Compressed):
         return out
 
     def _parts_for(self, vectors: Array, n_threads: int) -> list[list[tuple[int, int]]]:
-        """As many as are worth waking threads up for."""
+        """Parts of the rows for as many threads as are worth waking up for these vectors."""
         work = len(self.level_of) * vectors.size // len(vectors)
-        n_parts = min(n_threads, 1 + work // WORTH_A_THREAD)
+        n_parts = min(n_threads, 1 + work // NUMBERS_A_THREAD)
         if n_parts not in self._known_parts:
             self._known_parts[n_parts] = self.parts(n_parts)
         return self._known_parts[n_parts]

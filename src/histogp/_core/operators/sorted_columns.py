@@ -13,14 +13,14 @@ import numpy as np
 from histogp._core import threads
 from histogp._core._numba import column_loops, table_loops
 from histogp._core.data import Array, Nonzeros, Rows, SortedColumns, aligned_zeros, plain
-from histogp._core.kernel_values import WIDEST, Hyperparameter, KernelValue
+from histogp._core.kernel_values import WIDEST_FACTOR, Hyperparameter, KernelValue
 from histogp._core.layouts import Grid, NodeLayout, last_of_each_column
 from histogp._core.operators.contract import KernelOperator, Precision, power_of_two
 from histogp._core.operators.levels import Levels
 from histogp._core.predictors import FloorTable, LookupTable, NodeTable, QuantizedTable
 
 _DTYPES = {"single": np.float32, "double": np.float64}
-_MATRIX_BLOCK = 128
+_MATRIX_COLUMNS = 128
 _UNKNOWN = object()
 
 
@@ -37,6 +37,7 @@ class SortedOperator(KernelOperator):
     """
 
     def __init__(self, data: SortedColumns, kernel: Intersection, n_threads: int = 1, levels: Any = _UNKNOWN):
+        """Check that heights ascend with values in each column; ``levels`` of the data, None: too many."""
         self.data = data
         self.n_samples, self.n_features, self.cost = data.n_rows, data.n_columns, data.n_nonzeros
         self.kernel: Intersection = kernel
@@ -78,6 +79,7 @@ class SortedOperator(KernelOperator):
         return self.data.to_rows(self.data.values, self.n_threads)
 
     def matmat(self, vectors: Array, precision: Precision = "double") -> Array:
+        """``K @ vectors``: (N, M) to (N, M) float64, ``block_width`` vectors in one sweep over the sorted columns."""
         dtype = _DTYPES[precision]
         out = np.empty(vectors.shape)
         if vectors.shape[1] == 1:
@@ -98,6 +100,7 @@ class SortedOperator(KernelOperator):
         return block
 
     def _multiply(self, leaf: Any, vectors: Array) -> Array:
+        """``K @ vectors``, over scale in single precision, by a leaf: a vector (N,), or a block (N, block_width)."""
         if (levels := self._few_levels()) is not None:
             columns, sums = levels.columns, levels.gather(vectors, self.n_threads)
             heights = self._level_heights(levels)
@@ -127,8 +130,8 @@ class SortedOperator(KernelOperator):
     def matrix(self) -> Array:
         rows = self._height_rows("double")
         out = np.empty((self.n_samples, self.n_samples))
-        for begin in range(0, self.n_samples, _MATRIX_BLOCK):
-            end = min(begin + _MATRIX_BLOCK, self.n_samples)
+        for begin in range(0, self.n_samples, _MATRIX_COLUMNS):
+            end = min(begin + _MATRIX_COLUMNS, self.n_samples)
             lower = rows.block(begin, self.n_samples)
             for columns, block in intersections(lower, rows.block(begin, end), n_threads=self.n_threads):
                 out[begin:, begin + columns.start : begin + columns.stop] = block
@@ -202,6 +205,7 @@ class SortedOperator(KernelOperator):
         return list(profiles), np.stack(list(profiles.values()))
 
     def _add_forms(self, profiles: Array, left: Array, right: Array, sums: Array, forms: Array) -> None:
+        """Add ``left^T K_q right`` for each profile q to ``forms``, for up to ``block_width`` pairs of vectors."""
         data = self.data
         left, right = (self._block(side, np.float64) for side in (left, right))
         if (levels := self._few_levels()) is not None:
@@ -273,6 +277,7 @@ class SortedOperator(KernelOperator):
         return LookupTable(self.data, squared, ones, lambda rows: self.kernel.heights(rows) ** 2, self.n_threads)
 
     def floor_table(self, n_bins: int, ceiling: float) -> FloorTable:
+        """``x -> K(x, x) - c / ceiling``, (n,), where c does not exceed the function of `norm_table`: tabulated."""
         top = last_of_each_column(self.data, self.heights)
         places = np.append(top[:, None] * (np.arange(n_bins + 1) / n_bins), 0.0)
         starts = np.arange(self.n_features + 1) * (n_bins + 1)
@@ -299,6 +304,7 @@ class SortedOperator(KernelOperator):
         return out[:, None]
 
     def prior_draws(self, layout: NodeLayout, rng: Any, n_draws: int) -> tuple[Array, Array]:
+        """Functions drawn from the prior: at training samples, (N, n_draws), and at nodes, (n_nodes, n_draws)."""
         # min(s, t) is the covariance of Brownian motion: in each column a draw is a walk over the sorted heights, to
         # which all nodes belong, whose steps have the variance h_k - h_(k-1).
         data = self.data
@@ -375,7 +381,7 @@ def _check_order(data: SortedColumns, heights: Array, kernel: Intersection) -> N
         )
 
 
-WIDTH = 2 * column_loops.LANES  # columns that the leaf computes at once
+CROSS_COLUMNS = 2 * column_loops.LANES  # columns that the leaf computes at once
 
 
 def _intersect(left: Rows, right: Rows, n_threads: int) -> Array:
@@ -392,11 +398,11 @@ def intersections(
     """Yield ``sum_d min(left_id, right_jd)``: slices of the right rows with blocks (n_left, <= 32)."""
     heights = left.values.astype(dtype, copy=False)
     parts = left.parts(n_threads, work_per_nonzero=4)
-    for begin in range(0, right.n_rows, WIDTH):
-        some = right.block(begin, min(begin + WIDTH, right.n_rows))
-        table = np.zeros((left.n_columns, WIDTH), dtype)
+    for begin in range(0, right.n_rows, CROSS_COLUMNS):
+        some = right.block(begin, min(begin + CROSS_COLUMNS, right.n_rows))
+        table = np.zeros((left.n_columns, CROSS_COLUMNS), dtype)
         table[some.column_of, np.repeat(np.arange(some.n_rows), some.counts)] = some.values
-        out = np.empty((left.n_rows, WIDTH), dtype)
+        out = np.empty((left.n_rows, CROSS_COLUMNS), dtype)
 
         def fill(first: int, last: int, table: Array = table, out: Array = out) -> None:
             column_loops.intersect(left.indptr, left.column_of, heights, table, first, last, out)
@@ -454,7 +460,7 @@ class Intersection(KernelValue):
         return out
 
     def transform_rows(self, rows: Rows) -> Rows:
-        """The same rows with heights in place of values."""
+        """Rows with the heights ``w g(x)`` in place of the values x."""
         return rows.with_values(self.heights(rows))
 
     def profiles(self, transformed: Array, data: Nonzeros) -> dict[str, Array]:
@@ -493,7 +499,7 @@ class Intersection(KernelValue):
     def _hyperparameter(self, name: str, largest_value: float) -> Hyperparameter:
         """One of the transform; its bounds leave out what would overflow or vanish with the largest value."""
         value = self.of_transform[name]
-        lowest, highest = self.transform.bounds.get(name, (value.min() / WIDEST, value.max() * WIDEST))
+        lowest, highest = self.transform.bounds.get(name, (value.min() / WIDEST_FACTOR, value.max() * WIDEST_FACTOR))
         lowest, highest = min(lowest, value.min()), max(highest, value.max())
         others = {key: float(np.max(other)) for key, other in self.of_transform.items() if key != name}
 

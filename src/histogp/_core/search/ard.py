@@ -12,8 +12,9 @@ from histogp._core.likelihood import Likelihood
 from histogp._core.search.objectives import Estimated
 from histogp._core.search.space import Space
 
+# The largest change of a logarithm in one step, and the first one of those that follow the sign of their derivative.
 LONGEST_STEP = 2.0
-FIRST_PACE = 0.05
+FIRST_RPROP_STEP = 0.05
 _TINY = np.finfo(float).tiny
 
 
@@ -49,7 +50,7 @@ def search_weights(
     names = np.concatenate([np.full(len(one.start), one.name) for one in space.free])
     is_component = np.isin(names, ["noise", "weights"])
     is_weight = names == "weights"
-    power, pace = 1.0, np.full(len(x), FIRST_PACE)
+    power, pace = 1.0, np.full(len(x), FIRST_RPROP_STEP)
     old_x, old_complexity, old_slope, old_value = x, np.zeros(len(x)), np.zeros(len(x)), -np.inf
     result = objective(space, x)
     determinant = -2 * result.value - result.data_term  # and constants

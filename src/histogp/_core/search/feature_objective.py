@@ -62,7 +62,7 @@ class _SharedNoise:
 
 
 class FeatureObjective:
-    """As a function of weights and noise, in time cubic in the number of features, whatever that of samples."""
+    """The likelihood of weights and noise, in time cubic in the number of features, whatever that of samples."""
 
     is_exact = True
 
@@ -130,6 +130,7 @@ class FeatureObjective:
         )
 
     def _of(self, outputs: _SharedNoise, weights: Array, factor: float, derivatives: bool) -> Likelihood:
+        """With one weight for each feature or group, (n_weights,): from a factor of the features' Gram matrix."""
         statistics = outputs.statistics
         n, n_targets = self.data.targets.shape[0], statistics.cross.shape[1]
         rank = len(statistics.sums)

@@ -16,13 +16,15 @@ from histogp._core.solvers.preconditioner import Preconditioner, make_preconditi
 from histogp._core.solvers.problem import Noise, SolverOptions
 from histogp._core.solvers.subspace import Subspace, leading_subspace
 
-MIN_EIGENVALUES = 48
+# Dimension of the subspace from which the determinant is bounded, at least.
+FEWEST_EIGENVALUES = 48
 # Good enough for derivatives: their error is then far below that of the probes.
 ESTIMATE_TOL = 0.05
+# Probes of an estimate, over all matrices, and batches of them until an error is small enough.
 FEWEST_PROBES = 8
 MOST_BATCHES = 256
 # A preconditioner made at other hyperparameters serves until it needs this many times the iterations.
-PATIENCE = 1.5
+MOST_ITERATION_GROWTH = 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +123,7 @@ class Estimated:
         return self._evaluate(space, theta, self._start)
 
     def _evaluate(self, space: Space, theta: Array, start: tuple[Array, Array] | None) -> Likelihood:
+        """The estimate at theta; solutions begin at ``start``, and only those from zero have a value."""
         operator, noise = self.data.at(space, theta)
         if self._iterations == 0 and start is None:
             here = Data(operator, noise, self.data.targets)
@@ -144,7 +147,7 @@ class Estimated:
         self._start = result.alpha, result.probe_solutions
         if start is None:
             self._iterations = self._iterations or result.n_iterations
-            if result.n_iterations > PATIENCE * self._iterations:
+            if result.n_iterations > MOST_ITERATION_GROWTH * self._iterations:
                 self._iterations = 0  # the next evaluation makes a new preconditioner
         return result
 
@@ -189,7 +192,7 @@ def _preconditioner(
 
 
 def _subspace(data: Data, seed: int) -> Subspace:
-    dimension = max(MIN_EIGENVALUES, data.targets.shape[1])
+    dimension = max(FEWEST_EIGENVALUES, data.targets.shape[1])
     return leading_subspace(data.operator, dimension, np.random.default_rng(seed))
 
 

@@ -24,21 +24,22 @@ from histogp._core.threads import single_threaded_blas
 
 Method = Literal["bound", "gradient", "exact"]
 Row = dict[str, float | Array]
-# Examples of the first, exact search, and by how many times more the next ones use.
-SAMPLE = 500
-LEVEL = 4
-# Up to here the threads of BLAS are only in the way of ours.
-SMALL_MATRIX = 2_000
-# Nelder and Mead's simplex does not get anywhere with more.
-MAX_SIMPLEX = 20
-# Steps that promise less, in units of the log-likelihood, are not worth an evaluation.
-GAIN = 0.5
-SAMPLE_GAIN = 2.0
+# Samples of the first, exact search, and how many times more each further one uses.
+FIRST_SAMPLES = 500
+SAMPLES_FACTOR = 4
+# Samples up to which the threads of BLAS are only in the way of ours.
+MOST_SERIAL_SAMPLES = 2_000
+# Hyperparameters with which Nelder and Mead's simplex still gets somewhere.
+MOST_SIMPLEX_PARAMETERS = 20
+# Steps that promise less, in units of the log-likelihood, are not worth an evaluation: of an estimate or bound, on a
+# subset, of the exact likelihood.
+SMALLEST_GAIN = 0.5
+SUBSET_GAIN = 2.0
 EXACT_GAIN = 1e-3
 # Weights below this part of the largest become zero.
-PRUNE = 1e-4
+NEGLIGIBLE_WEIGHT_SHARE = 1e-4
 # How far other starts lie from the given one, in logarithms.
-SPREAD = 2.0
+START_SPREAD = 2.0
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def optimize_likelihood(
     search = _Search(data, space, options, rng, report)
     interrupted = False
     few_threads = not FeatureObjective.suits(data.operator) and (
-        options.method != "exact" or data.operator.n_samples <= SMALL_MATRIX
+        options.method != "exact" or data.operator.n_samples <= MOST_SERIAL_SAMPLES
     )
     try:
         with single_threaded_blas() if few_threads else nullcontext():
@@ -118,6 +119,7 @@ class _Search:
         rng: np.random.Generator,
         report: Callable[[Row], bool] | None,
     ):
+        """Choose the subset to start with, the priors and the objective; nothing is evaluated yet."""
         self.data = data
         self.space = space
         self.options = options
@@ -144,10 +146,11 @@ class _Search:
         return self.estimated(self.data)
 
     def run(self) -> None:
-        if self.options.method == "bound" and len(self.space.start) > MAX_SIMPLEX:
+        """Search the whole space; weights begin with one scale for all, and the smallest become zero at last."""
+        if self.options.method == "bound" and len(self.space.start) > MOST_SIMPLEX_PARAMETERS:
             raise ValueError(
-                f'optimize="bound" cannot search {len(self.space.start)} hyperparameters, at most {MAX_SIMPLEX}; '
-                'optimize="gradient" can.'
+                f'optimize="bound" cannot search {len(self.space.start)} hyperparameters, at most '
+                f'{MOST_SIMPLEX_PARAMETERS}; optimize="gradient" can.'
             )
         weights = next((one for one in self.space.free if one.name == "weights"), None)
         if weights is None:
@@ -168,7 +171,7 @@ class _Search:
                 self.space,
                 theta,
                 rates,
-                gain=GAIN,
+                gain=SMALLEST_GAIN,
                 max_steps=self.options.max_steps,
                 record=lambda x, result, value: self.record(self.space, x, result, value),
             )
@@ -177,6 +180,7 @@ class _Search:
         self.prune(self.best[0])
 
     def search_few(self, space: Space, start: Array) -> Array:
+        """Search a space of few hyperparameters by the method that suits them; the theta found."""
         coordinates = Coordinates(space, self.sample.operator, self.priors.mean_square)
         begin = coordinates.from_theta(start)
         if not self.options.warm:
@@ -203,7 +207,7 @@ class _Search:
                     "initial_simplex": _simplex_around(begin, coordinates.bounds),
                     "maxfev": self.options.max_steps,
                     "xatol": 0.05,
-                    "fatol": GAIN,
+                    "fatol": SMALLEST_GAIN,
                 },
             ),
         )
@@ -251,7 +255,7 @@ class _Search:
             key=lambda minimum: minimum.value,
         )
         while size < self.n_examples:
-            larger = LEVEL * size if LEVEL**2 * size <= self.n_examples else self.n_examples
+            larger = SAMPLES_FACTOR * size if SAMPLES_FACTOR**2 * size <= self.n_examples else self.n_examples
             objective = self.objective if larger == self.n_examples else self.estimated(self.subset(larger))
             self.best_value = -np.inf  # those of fewer samples do not compare
             found = self.newton(objective, coordinates, found.x, found.hessian * larger / size)
@@ -260,9 +264,10 @@ class _Search:
         return found.x
 
     def newton(self, objective: Objective, coordinates: Coordinates, start: Array, hessian: Array) -> Minimum:
+        """The minimum found by quasi-Newton steps from ``start``, as exactly as the objective allows."""
         # What a warm search could still gain by exact steps is less than the next samples will change.
         is_exact = objective.is_exact and not self.options.warm
-        gain = SAMPLE_GAIN if objective is not self.objective else EXACT_GAIN if is_exact else GAIN
+        gain = SUBSET_GAIN if objective is not self.objective else EXACT_GAIN if is_exact else SMALLEST_GAIN
         return minimize(
             lambda x: self.evaluate(objective, coordinates, x),
             start,
@@ -285,27 +290,27 @@ class _Search:
 
     def starts(self, coordinates: Coordinates, start: Array) -> list[Array]:
         others = [
-            np.clip(start + self.rng.uniform(-SPREAD, SPREAD, len(start)), *coordinates.bounds.T)
+            np.clip(start + self.rng.uniform(-START_SPREAD, START_SPREAD, len(start)), *coordinates.bounds.T)
             for _ in range(self.options.n_starts - 1)
         ]
         return [start, *others]
 
     def sample_size(self) -> int:
         """Fewer samples where every output has a matrix of its own."""
-        return int(SAMPLE / np.cbrt(self.data.n_matrices))
+        return int(FIRST_SAMPLES / np.cbrt(self.data.n_matrices))
 
     def prune(self, theta: Array) -> None:
         """Weights that do not matter become exactly zero, unless the likelihood falls."""
         parts = []
         for one, values in self.space.parts(theta):
             relative = values / one.start
-            keep = (one.name != "weights") | (relative >= PRUNE * relative.max())
+            keep = (one.name != "weights") | (relative >= NEGLIGIBLE_WEIGHT_SHARE * relative.max())
             parts.append(np.where(keep, np.log(values), -np.inf))
         pruned = np.concatenate(parts)
         before, after = (self.attempt(self.objective, self.space, point) for point in (theta, pruned))
         if before is None or after is None:
             return
-        worth = after.value >= before.value - GAIN
+        worth = after.value >= before.value - SMALLEST_GAIN
         self.record(self.space, pruned if worth else theta, after if worth else before, np.inf)
 
     def attempt(self, objective: Objective, space: Space, theta: Array) -> Likelihood | None:
@@ -333,6 +338,7 @@ class _Search:
     def record(
         self, space: Space, x: Array, result: Likelihood, penalized: float, n_examples: int | None = None
     ) -> None:
+        """Append an evaluation to the path, remember it if it is the best, and let the caller stop."""
         theta = self.translate(space, x)
         row: Row = {
             "log_marginal_likelihood": result.value,
@@ -343,7 +349,7 @@ class _Search:
         for one, values in self.space.parts(theta):
             if one.name == "weights":
                 relative = values / one.start
-                row["n_weights"] = int(np.sum(relative >= PRUNE * relative.max()))
+                row["n_weights"] = int(np.sum(relative >= NEGLIGIBLE_WEIGHT_SHARE * relative.max()))
             else:
                 row[one.name] = float(values[0]) if one.value_of is None else values
         self.path.append(row)

@@ -8,6 +8,7 @@ from histogp._core.data import Array
 from histogp._core.search.objectives import Data
 from histogp._core.search.space import Coordinates
 
+# The middle of the noise's prior, in units of the mean square of the targets.
 NOISE_SHARE = 0.1
 # A search starts at most this far, in logarithms, from the middle of the priors of variance and noise.
 FARTHEST_START = 4.0

@@ -9,10 +9,12 @@ import numpy as np
 
 from histogp._core.data import Array
 
+# The largest change of a coordinate, a logarithm, in one step.
 LONGEST_STEP = 1.0
 # A step may worsen the value by as much: probes leave value and derivative a little inconsistent.
-SLACK = 0.1
-DIFFERENCE = 0.05
+VALUE_SLACK = 0.1
+# Step of the differences that measure the Hessian.
+DIFFERENCE_STEP = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +66,7 @@ def minimize(
         if np.isfinite(new_value) and step @ bend > 1e-8 * np.linalg.norm(step) * np.linalg.norm(bend):
             image = hessian @ step
             hessian = hessian + np.outer(bend, bend) / (bend @ step) - np.outer(image, image) / (step @ image)
-        if new_value <= value + SLACK:
+        if new_value <= value + VALUE_SLACK:
             x, value, slope = x + step, new_value, new_slope
             length = min(2 * length, LONGEST_STEP)
         else:
@@ -78,7 +80,7 @@ def _measured_hessian(
     """From derivatives at p points nearby, made positive definite; what is ``known`` where there are none."""
     columns = known.copy()
     for k, unit in enumerate(np.eye(len(x))):
-        step = DIFFERENCE if x[k] + DIFFERENCE <= bounds[k, 1] else -DIFFERENCE
+        step = DIFFERENCE_STEP if x[k] + DIFFERENCE_STEP <= bounds[k, 1] else -DIFFERENCE_STEP
         value, there = function(x + step * unit)
         if np.isfinite(value):
             columns[k] = (there - slope) / step

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from histogp._core.data import Array, Rows
-from histogp._core.kernel_values import WIDEST, Hyperparameter, KernelValue
+from histogp._core.kernel_values import WIDEST_FACTOR, Hyperparameter, KernelValue
 from histogp._core.operators.contract import KernelOperator, tuning_of
 
 
@@ -103,7 +103,7 @@ class Space:
 
 
 class Coordinates:
-    """As the vector theta of a space, but with the mean prior variance in place of the kernel's scale.
+    """The vector theta of a space, but with the mean prior variance in place of the kernel's scale.
 
     A transform's hyperparameter changes all values of the kernel; the best scale then changes by about as much in
     the other direction, and an optimizer would have to follow a long curved valley. The best variance hardly changes.
@@ -119,7 +119,7 @@ class Coordinates:
         self._scale = self.names.tolist().index("scale") if "scale" in self.names else None
         if self._scale is not None:
             places = self.from_theta(space.start)[self._scale], np.log(mean_square)
-            self.bounds[self._scale] = min(places) - np.log(WIDEST), max(places) + np.log(WIDEST)
+            self.bounds[self._scale] = min(places) - np.log(WIDEST_FACTOR), max(places) + np.log(WIDEST_FACTOR)
 
     def from_theta(self, theta: Array) -> Array:
         x = theta.copy()

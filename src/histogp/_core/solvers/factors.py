@@ -11,7 +11,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, lapack, s
 from histogp._core.data import Array, Rows, dense
 from histogp._core.least_squares.statistics import StreamingStatistics, Sums
 from histogp._core.operators.contract import Features, KernelOperator, require, updates_of
-from histogp._core.solvers.problem import SMALL_N, Callback, Noise, Solution, SolverOptions, relative
+from histogp._core.solvers.problem import MOST_DENSE_SAMPLES, Callback, Noise, Solution, SolverOptions, relative
 from histogp._core.solvers.system import ROWS_AT_ONCE, System
 from histogp._core.threads import suited_blas
 
@@ -20,7 +20,7 @@ MOST_PANELS = 32
 
 
 # Kernel values that are solved for together with dense factors.
-DENSE_NUMBERS = 2**18
+DENSE_BLOCK_NUMBERS = 2**18
 # Features up to which a factor is quicker than conjugate gradients, and its memory (half a gigabyte) is tolerable.
 MOST_COMPONENTS = 8192
 
@@ -43,6 +43,7 @@ class DirectSystem(System):
         callback: Callback | None = None,
         verify: bool = False,
     ) -> Solution:
+        """Solve for each column of the right-hand sides (N, M), exactly up to rounding; a ``start`` is not needed."""
         n_sides = sides.shape[1]
         if len(self.factors) == 1:
             outputs = np.zeros(n_sides, int)
@@ -90,12 +91,13 @@ class DenseSystem(DirectSystem):
 
     @property
     def is_light(self) -> bool:
-        return len(self.factors) == 1 and self.operator.n_samples <= SMALL_N
+        return len(self.factors) == 1 and self.operator.n_samples <= MOST_DENSE_SAMPLES
 
     def mean_weights(self, targets: Array) -> None:
         return None
 
     def updated(self, operator: KernelOperator, rows: Rows, noise: Noise) -> DenseSystem | None:
+        """The system with rows appended to its factors; None if the noise of the present samples has changed."""
         if not self._has_noise(noise):
             return None
         n_old = self.operator.n_samples
@@ -108,7 +110,7 @@ class DenseSystem(DirectSystem):
         return replace(self, operator=operator, noise=noise, factors=factors)
 
     def _rows_at_once(self) -> int:
-        return max(ROWS_AT_ONCE, DENSE_NUMBERS // self.operator.n_samples)
+        return max(ROWS_AT_ONCE, DENSE_BLOCK_NUMBERS // self.operator.n_samples)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,9 @@ from histogp._core.solvers.system import System
 from histogp._core.threads import single_threaded_blas
 
 # A preconditioner serves until there are so many times more samples than when it was made.
-MOST_GROWTH = 1.5
-# And as long as heights are not many times larger.
-MOST_SCALE = 16
+MOST_SAMPLE_GROWTH = 1.5
+# A preconditioner serves as long as the unit of its factor, that of the kernel, is not so many times larger.
+MOST_SCALE_GROWTH = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +56,7 @@ class IterativeSystem(System):
         callback: Callback | None = None,
         verify: bool = False,
     ) -> Solution:
+        """Solutions for each column of the right-hand sides (N, M), by conjugate gradients until ``tol`` is met."""
         return solve_cg(
             self.operator,
             self.noise,
@@ -72,8 +73,12 @@ class IterativeSystem(System):
         return None
 
     def updated(self, operator: KernelOperator, rows: Rows, noise: Noise) -> IterativeSystem | None:
+        """The system with its preconditioner extended to ``rows``; None if that has become too old."""
         n_old = self.operator.n_samples
-        if operator.n_samples > MOST_GROWTH * self.made_for or operator.scale > MOST_SCALE * self.operator.scale:
+        if (
+            operator.n_samples > MOST_SAMPLE_GROWTH * self.made_for
+            or operator.scale > MOST_SCALE_GROWTH * self.operator.scale
+        ):
             return None
         preconditioner = self.preconditioner
         if preconditioner is not None:
@@ -119,6 +124,8 @@ def solve_cg(
 
 
 class _Iteration:
+    """One run of `solve_cg`: right-hand sides in their own units, their solutions and residuals so far."""
+
     def __init__(
         self,
         operator: KernelOperator,
@@ -129,6 +136,7 @@ class _Iteration:
         callback: Callback | None,
         outputs: Array | None,
     ):
+        """Scale each right-hand side to a largest entry of one, and choose the precision of the products."""
         self.operator = operator
         self.diagonals = noise.diagonals()
         self.outputs = np.arange(sides.shape[1]) if outputs is None else outputs
@@ -149,6 +157,7 @@ class _Iteration:
         self.largest = 0.0
 
     def run(self, max_iter: int, start: Array | None) -> Solution:
+        """Descend, look at the true residuals, and go on in double precision until all columns are solved."""
         self.x = np.zeros_like(self.b) if start is None else start / self.scale
         r = self.b.copy() if start is None else self.true_residuals(slice(None))
         residuals = relative(r, np.ones(r.shape[1]))

@@ -18,10 +18,11 @@ from histogp._core.operators.contract import KernelOperator, updates_of
 from histogp._core.solvers.problem import SINGLE_PRECISION_TOL, Noise, SolverOptions
 from histogp._core.threads import over_rows, single_threaded_blas
 
-FIRST_BLOCK = 32
-BLOCK = 128
+# Columns of F whose pivots are drawn together, at first and later.
+FIRST_BLOCK_COLUMNS = 32
+BLOCK_COLUMNS = 128
 # A column of F is rounded to single precision once that disturbs the identity by less than a hundredth.
-MAX_ROUNDING = 1e-2
+MOST_ROUNDING = 1e-2
 
 
 class PivotedCholesky:
@@ -34,6 +35,7 @@ class PivotedCholesky:
     def __init__(
         self, operator: KernelOperator, noise: Noise, rng: np.random.Generator, max_rank: int, n_threads: int = 1
     ):
+        """A factor without columns; ``noise`` decides from when on columns are kept in single precision."""
         self.scale = operator.scale
         self.max_rank = min(max_rank, operator.n_samples)
         self.blocks: list[Array] = []
@@ -43,7 +45,7 @@ class PivotedCholesky:
         self._operator = operator
         self._rng = rng
         self._n_threads = n_threads
-        self._single_from = MAX_ROUNDING / np.finfo(np.float32).eps * noise.diagonals().min() / self.scale
+        self._single_from = MOST_ROUNDING / np.finfo(np.float32).eps * noise.diagonals().min() / self.scale
         self._remaining = operator.diagonal() / self.scale
         self._trace = self._remaining.sum()
 
@@ -58,7 +60,7 @@ class PivotedCholesky:
             if self._remaining.sum() <= 1e-6 * self._trace:
                 return False
             try:
-                self._add_block(min(BLOCK if self.blocks else FIRST_BLOCK, rank - self.rank))
+                self._add_block(min(BLOCK_COLUMNS if self.blocks else FIRST_BLOCK_COLUMNS, rank - self.rank))
             except ArithmeticError:
                 if not self.blocks:
                     raise
@@ -66,6 +68,7 @@ class PivotedCholesky:
         return True
 
     def _add_block(self, size: int) -> None:
+        """Add up to ``size`` columns at pivots that are drawn in proportion to what remains of the diagonal."""
         probabilities = self._remaining / self._remaining.sum()
         pivots = np.unique(self._rng.choice(len(probabilities), size=size, p=probabilities))
         columns = self._operator.columns(pivots, "single")
@@ -237,13 +240,18 @@ def _robust_cholesky(block: Array) -> Array:
     raise ArithmeticError("A block of the kernel matrix is far from positive; please report the data as a bug.")
 
 
+# Ranks at which the eigenvalues are looked at: at first, and how far while that is cheap.
 PILOT_RANK = 16
 TRIAL_RANK = 64
-GROWTH = (1, 1.5, 2, 3, 4, 6, 8, 12, 16, 32, 64)
-LOOK = 8
-MANY_SIDES = 64
-MOST_LOOKED_AT = 2048
-MARGIN = 1.1  # the estimates are not better than that; in doubt do without
+# Candidates for the best rank, in multiples of the present one.
+RANK_FACTORS = (1, 1.5, 2, 3, 4, 6, 8, 12, 16, 32, 64)
+# For so many outputs the rank is doubled up to a limit, while the solves to come take so many times as long as that.
+MANY_OUTPUTS = 64
+MOST_LOOK_RANK = 2048
+LOOK_FACTOR = 8
+# The estimates of costs are not better than that factor; in doubt do without a preconditioner.
+COST_MARGIN = 1.1
+# Memory for F and for the inner matrices of all outputs.
 MAX_FACTOR_BYTES = 512 * 2**20
 MAX_CORE_BYTES = 256 * 2**20
 
@@ -299,6 +307,7 @@ def make_preconditioner(
 
 
 def _cost_model(operator: KernelOperator, noise: Noise, n_outputs: int, options: SolverOptions) -> CostModel:
+    """The cost model of a solve with this operator, noise and number of outputs."""
     typical_noise = np.exp(np.mean(np.log(noise.diagonals())))
     return CostModel(
         n_rows=operator.n_samples,
@@ -338,7 +347,7 @@ def grow_to_best_rank(factor: PivotedCholesky, model: CostModel) -> int:
             return factor.rank
         eigenvalues.append(_next_eigenvalue(factor))
     best, cost = _cheapest(factor, model, eigenvalues)
-    if plain_iterations <= model.max_iter and plain <= MARGIN * cost:
+    if plain_iterations <= model.max_iter and plain <= COST_MARGIN * cost:
         return 0
 
     while best > factor.rank:
@@ -350,10 +359,10 @@ def grow_to_best_rank(factor: PivotedCholesky, model: CostModel) -> int:
 
     # Eigenvalues of sparse data may fall off a cliff at about their number of columns. With many right-hand sides to
     # come it costs little to look.
-    while model.n_outputs >= MANY_SIDES and factor.rank < min(MOST_LOOKED_AT, factor.max_rank):
-        doubled = min(2 * factor.rank, MOST_LOOKED_AT)
+    while model.n_outputs >= MANY_OUTPUTS and factor.rank < min(MOST_LOOK_RANK, factor.max_rank):
+        doubled = min(2 * factor.rank, MOST_LOOK_RANK)
         to_come = model.iterations(_next_eigenvalue(factor)) * model.iteration(factor.rank)
-        if to_come < LOOK * (model.build(doubled) - model.build(factor.rank)) or not factor.grow(doubled):
+        if to_come < LOOK_FACTOR * (model.build(doubled) - model.build(factor.rank)) or not factor.grow(doubled):
             break
     return factor.rank
 
@@ -373,7 +382,7 @@ def _cheapest(factor: PivotedCholesky, model: CostModel, eigenvalues: list[float
         building = model.build(rank) - model.build(factor.rank)
         return building + model.iterations(eigenvalue) * model.iteration(rank)
 
-    candidates = [min(int(factor.rank * step), factor.max_rank) for step in GROWTH]
+    candidates = [min(int(factor.rank * step), factor.max_rank) for step in RANK_FACTORS]
     best = min(candidates, key=cost)
     return best, cost(best)
 

@@ -11,7 +11,7 @@ import numpy as np
 from histogp._core.data import Array
 
 # Samples up to which a dense factor is faster than iterating.
-SMALL_N = 2_000
+MOST_DENSE_SAMPLES = 2_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class SolverOptions:
-    """See the estimators."""
+    """How to solve, as the estimators' parameters of these names say."""
 
     solver: Literal["auto", "cg", "cholesky"] = "auto"
     tol: float = 1e-2
@@ -106,4 +106,4 @@ SINGLE_PRECISION_TOL = 1e-5
 
 def is_small(n_samples: int, n_matrices: int) -> bool:
     """Whether the dense factors of ``n_matrices`` matrices cost no more than one at the small-N limit."""
-    return n_matrices * n_samples**3 <= SMALL_N**3
+    return n_matrices * n_samples**3 <= MOST_DENSE_SAMPLES**3

@@ -19,7 +19,7 @@ from histogp._core.solvers.preconditioner import Preconditioner
 from histogp._core.solvers.problem import Noise
 
 # The quadrature has converged long before; more steps would only take time.
-_MAX_STEPS = 300
+_MOST_LANCZOS_STEPS = 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +57,9 @@ def log_forms(steps: Array, ratios: Array) -> Array:
 
 
 def _log_form(steps: Array, ratios: Array) -> float:
+    """``e_1^T log(T) e_1`` of one column, (n,) steps and (n - 1,) ratios, of which those before the first NaN count."""
     usable = np.isfinite(steps) & (steps > 0)
-    n = min(len(steps) if usable.all() else int(usable.argmin()), _MAX_STEPS)
+    n = min(len(steps) if usable.all() else int(usable.argmin()), _MOST_LANCZOS_STEPS)
     if n == 0:
         return np.nan  # the matrix is not positive in floating point
     steps, ratios = steps[:n], ratios[: n - 1]

@@ -11,7 +11,7 @@ from histogp._core.operators.contract import KernelOperator
 from histogp._core.solvers.problem import Noise
 
 # A direction that is left over with less than this share of its length is rounding.
-_NEGLIGIBLE = 1e-8
+_NEGLIGIBLE_LENGTH = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ def _new_directions(block: Array, basis: Array) -> Array:
     for _ in range(2):  # once more against the rounding of the first time
         block = block - basis @ (basis.T @ block)
         left, lengths, _ = np.linalg.svd(block, full_matrices=False)
-        block = left[:, lengths > _NEGLIGIBLE * size]
+        block = left[:, lengths > _NEGLIGIBLE_LENGTH * size]
         size = 1.0
     return block
 

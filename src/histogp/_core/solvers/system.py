@@ -19,9 +19,10 @@ from histogp._core.solvers.problem import Callback, Noise, Solution, SolverOptio
 # The remainder may hide this part of a variance by its bound, which is far above the error for most data. Otherwise the
 # solver is asked for more, a few times.
 UNCLEAR_SHARE = 0.05
-MORE_TRIES = 3
+MORE_SOLVES = 3
 SMALLEST_TOL = 1e-13
-ROUNDING = 1e-12
+# Variances below this part of the prior's are rounding.
+VARIANCE_ROUNDING = 1e-12
 # Test rows that are solved for together: a few blocks of the product, and no more memory than a fit takes.
 ROWS_AT_ONCE = 64
 
@@ -132,10 +133,10 @@ class System(ABC):
         """A solution for kernel columns, and the excess; where remainders leave the variance unclear, it goes on."""
         floor = self.noise.diagonals().min()
         solution = self.solve(sides, tol, outputs=outputs)
-        for _ in range(MORE_TRIES):
+        for _ in range(MORE_SOLVES):
             # What is left of a prior variance is known to rounding only.
             remainder = solution.remainder
-            variance = np.maximum(prior - _explained(sides, solution), ROUNDING * prior)
+            variance = np.maximum(prior - _explained(sides, solution), VARIANCE_ROUNDING * prior)
             excess = np.einsum("ij,ij->j", remainder, remainder) / floor / np.where(prior > 0, variance, 1.0)
             if not solution.converged or excess.max() <= UNCLEAR_SHARE:
                 break

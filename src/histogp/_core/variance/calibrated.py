@@ -20,25 +20,26 @@ from histogp._core.variance import Variance, VarianceMethod, VarianceOptions
 # With fewer samples there is nothing to weigh, and exact variances are quick.
 FEWEST_SAMPLES = 256
 # Dimension of the subspace for what the dimensions of the data share.
-RANK = 64
+SUBSPACE_DIMENSION = 64
 # Samples left out of the tables: one in so many, and at most.
 LEFT_OUT_PART = 8
 MOST_LEFT_OUT = 1024
 # Exact leave-one-out variances are computed for blocks of so many of them, a second block only if the first one shows
 # a larger error than this.
 LEFT_OUT_AT_ONCE = 16
-GOOD_ERROR = 0.03
-# Residual at which a leave-one-out variance is extrapolated from.
-TOL = 0.01
-MAX_ITER = 500
+GOOD_RELATIVE_ERROR = 0.03
+# Residual from which a leave-one-out variance is extrapolated, and iterations until then.
+LEFT_OUT_TOL = 0.01
+LEFT_OUT_MAX_ITER = 500
 # Samples that it takes to fit, and variances, in units of those of the prior, that are rounding.
 FEWEST_TO_FIT = 6
-SMALLEST = 1e-9
+SMALLEST_VARIANCE_SHARE = 1e-9
 # Nodes of the table in each dimension.
-NODES = 64
+NODES_PER_FEATURE = 64
 # Weights of dimensions that do not interact; fitted ones differ from these only as far as the data say.
-START = np.array([1.0, 0.0, 0.0])
-NEGLIGIBLE = 1e-6
+START_WEIGHTS = np.array([1.0, 0.0, 0.0])
+# Singular values below this part of the largest say nothing about the weights.
+NEGLIGIBLE_SINGULAR_VALUE = 1e-6
 
 
 class Calibrated(VarianceMethod):
@@ -110,17 +111,17 @@ def calibrate(operator: KernelOperator, noise: Array, n_threads: int, seed: int)
     updates = updates_of(operator)
     rest, left_out = updates.remove(index), updates.remove(kept).training_rows()
     with single_threaded_blas():
-        subspace = leading_subspace(rest, RANK, rng)
+        subspace = leading_subspace(rest, SUBSPACE_DIMENSION, rng)
         projector = _whiten(subspace, noise[kept])
-    layout = rest.layout(NODES)
+    layout = rest.layout(NODES_PER_FEATURE)
     table = np.hstack([rest.tabulate_smoothed(layout, noise[kept]), rest.tabulate(layout, projector)])
-    tables = CalibratedTables(layout, table.astype(np.float32), START, np.inf, index, np.empty(0))
+    tables = CalibratedTables(layout, table.astype(np.float32), START_WEIGHTS, np.inf, index, np.empty(0))
     features, beyond = tables.features(left_out, n_threads)
-    options = SolverOptions("cg", TOL, MAX_ITER, "auto", n_threads)
+    options = SolverOptions("cg", LEFT_OUT_TOL, LEFT_OUT_MAX_ITER, "auto", n_threads)
     preconditioner = make_preconditioner(operator, Noise(noise), LEFT_OUT_AT_ONCE, options, rng)
     chosen = rng.permutation(len(index))[: 2 * LEFT_OUT_AT_ONCE]
     exact = np.empty(0)
-    while len(exact) < len(chosen) and tables.error > GOOD_ERROR:
+    while len(exact) < len(chosen) and tables.error > GOOD_RELATIVE_ERROR:
         more = index[chosen[len(exact) : len(exact) + LEFT_OUT_AT_ONCE]]
         found, shortfall = _leave_one_out(operator, noise, more, preconditioner)
         exact = np.append(exact, found)
@@ -149,12 +150,14 @@ def _leave_one_out(
     columns = np.arange(len(index))
     sides = np.zeros((operator.n_samples, len(index)))
     sides[index, columns] = 1.0
-    solution = solve_cg(operator, Noise(noise), sides, tol=TOL, max_iter=MAX_ITER, preconditioner=preconditioner)
+    solution = solve_cg(
+        operator, Noise(noise), sides, tol=LEFT_OUT_TOL, max_iter=LEFT_OUT_MAX_ITER, preconditioner=preconditioner
+    )
     shortfall = None
     if not solution.converged:
         shortfall = (
-            f"The solver stopped after {MAX_ITER} iterations, so that the variance 'calibrated' may be too large: the "
-            "noise is very small against the kernel; give a larger noise."
+            f"The solver stopped after {LEFT_OUT_MAX_ITER} iterations, so that the variance 'calibrated' may be "
+            "too large: the noise is very small against the kernel; give a larger noise."
         )
     found = solution.values[index, columns]
     diagonal = found + np.einsum("ij,ij->j", solution.remainder, solution.values)
@@ -165,24 +168,24 @@ def _leave_one_out(
         last, before = terms[-2:].sum(axis=0), terms[-4:-2].sum(axis=0)
         shrink = np.clip(np.divide(last, before, out=np.zeros_like(last), where=before > 0) ** 0.5, 0.0, 0.9)
         diagonal += terms[-1] * shrink / (1 - shrink)
-    return np.maximum(1 / diagonal - noise[index], SMALLEST * operator.diagonal()[index]), shortfall
+    return np.maximum(1 / diagonal - noise[index], SMALLEST_VARIANCE_SHARE * operator.diagonal()[index]), shortfall
 
 
 def _fit(features: Array, exact: Array) -> tuple[Array, float]:
     """Weights with the smallest relative squared error, and its root mean square by leave-one-out."""
     usable = exact > 0
     if usable.sum() < FEWEST_TO_FIT:  # rows of zeros, of which nothing can be learned
-        return START, 1.0
+        return START_WEIGHTS, 1.0
     scaled = features[usable] / exact[usable, None]
     left, values, right = np.linalg.svd(scaled, full_matrices=False)
-    good = values > NEGLIGIBLE * values[0]
+    good = values > NEGLIGIBLE_SINGULAR_VALUE * values[0]
     left, values, right = left[:, good], values[good], right[good]
     # Only what the data can tell is changed.
-    missing = 1 - scaled @ START
+    missing = 1 - scaled @ START_WEIGHTS
     change = left.T @ missing
     residuals = missing - left @ change
     leverage = np.minimum((left**2).sum(axis=1), 0.99)
-    weights = START + right.T @ (change / values)
+    weights = START_WEIGHTS + right.T @ (change / values)
     return weights, float(np.sqrt(np.mean((residuals / (1 - leverage)) ** 2)))
 
 

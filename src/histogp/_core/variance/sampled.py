@@ -14,7 +14,7 @@ from histogp._core.solvers.system import System
 from histogp._core.variance import VarianceMethod, VarianceOptions
 
 # Nodes in each dimension; what interpolation loses is added.
-NODES = 64
+NODES_PER_FEATURE = 64
 # Draws that are made together, to bound memory.
 DRAWS_AT_ONCE = 64
 
@@ -51,7 +51,7 @@ class PosteriorSamples:
         """One block of right-hand sides; the noise of the system must be one diagonal."""
         tables = require(system.operator, Tables, 'The variance "sampled"')
         roots = np.sqrt(system.noise.diagonals())
-        layout = tables.layout(NODES)
+        layout = tables.layout(NODES_PER_FEATURE)
         table = np.empty((layout.n_nodes, n_samples), np.float32)
         # The interpolated draws vary too little between two nodes. If the variance itself is linear there, what is
         # missing is s (1 - s) times the variance of the difference.

@@ -17,9 +17,9 @@ from histogp._core.threads import single_threaded_blas
 from histogp._core.variance import Variance, VarianceMethod, VarianceOptions
 
 # Eigenvectors are iterated until their residuals are below this part of the largest eigenvalue.
-ACCURACY = 1e-8
+EIGENVECTOR_TOL = 1e-8
 # Samples up to which all eigenvectors are found at once.
-FEW_SAMPLES = 500
+MOST_FULL_SAMPLES = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Spectrum:
         if n_vectors == 0:
             return cls(np.empty((n, 0)), np.empty(0), np.array([top]))
         wanted = n_vectors + 1
-        if n <= max(FEW_SAMPLES, 2 * wanted):
+        if n <= max(MOST_FULL_SAMPLES, 2 * wanted):
             values, vectors = np.linalg.eigh(operator.matrix() + np.diag(noise))
             values, vectors = values[::-1], vectors[:, ::-1]
             ceilings = np.append(values, 0.0)
@@ -86,7 +86,7 @@ def _leading(multiply: Callable[[Array], Array], n: int, wanted: int, rng: np.ra
     is found is taken out and the rest is searched until nothing larger comes.
     """
     system = LinearOperator((n, n), multiply, dtype=np.float64)
-    values, vectors = eigsh(system, wanted, v0=rng.standard_normal(n), tol=ACCURACY)
+    values, vectors = eigsh(system, wanted, v0=rng.standard_normal(n), tol=EIGENVECTOR_TOL)
     while True:
         found = vectors
 
@@ -96,8 +96,8 @@ def _leading(multiply: Callable[[Array], Array], n: int, wanted: int, rng: np.ra
             return image - found @ (found.T @ image)
 
         rest = LinearOperator((n, n), deflated, dtype=np.float64)
-        value, vector = eigsh(rest, 1, v0=rng.standard_normal(n), tol=ACCURACY)
-        if value[0] <= values.min() + ACCURACY * values.max():
+        value, vector = eigsh(rest, 1, v0=rng.standard_normal(n), tol=EIGENVECTOR_TOL)
+        if value[0] <= values.min() + EIGENVECTOR_TOL * values.max():
             break
         values, vectors = np.append(values, value), np.hstack([vectors, vector])
         keep = np.argsort(-values)[:wanted]
