@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from chi2_features import features
+from discovery import all_estimators
 from kernel_operators import FixedChi2, map_of
 from oracles import Answer, alike, chi2_kernel, histograms
 from scipy import sparse
@@ -413,7 +414,7 @@ def test_grid_search_reaches_the_number_of_components():
     assert len(map_of(search.best_estimator_).points) == search.best_params_["kernel__n_terms"]
 
 
-@pytest.mark.parametrize("make", [HistogramGPClassifier, HistogramGPRegressor])
+@pytest.mark.parametrize("make", all_estimators("histogp.gp"))
 def test_every_container_gives_the_same_model(make):
     y = Y if make is HistogramGPClassifier else TARGETS
     expected = make("chi2").fit(X, y)

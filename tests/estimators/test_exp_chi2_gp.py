@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from discovery import all_estimators
 from kernel_operators import FixedExpChi2, map_of
 from mutations import damaged_bytes, forged_contents, packed
 from oracles import alike, histograms
@@ -573,7 +574,7 @@ def test_grid_search_reaches_the_width():
     assert by_name.best_estimator_.kernel_.n_components == by_name.best_params_["kernel__n_components"]
 
 
-@pytest.mark.parametrize("make", [HistogramGPClassifier, HistogramGPRegressor])
+@pytest.mark.parametrize("make", all_estimators("histogp.gp"))
 def test_every_container_gives_the_same_model(make):
     y = Y if make is HistogramGPClassifier else TARGETS
     expected = make(ExpChi2(M)).fit(X, y)

@@ -24,7 +24,7 @@ from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import Row
 from histogp._core.solvers.problem import Solution, SolverOptions
 from histogp._core.threads import announce_compilation
-from histogp._core.variance import METHODS, Variance, VarianceOptions
+from histogp._core.variance import METHODS, VarianceOptions
 from histogp._estimator import number_of_threads, reading, updating, validate_features
 from histogp._sklearn import CallbackSupportMixin, FitCallbacks, check_sample_weight, warn
 from histogp.exceptions import NotConvergedWarning, VarianceWarning
@@ -205,7 +205,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         if per_class:
             if method != "precise":
                 raise ValueError('per_class=True needs method="precise"; the other methods have one variance for all.')
-            latent = self._checked(self._posterior_with_training().variance_per_output(rows, options))
+            latent = self._without_shortfall(self._posterior_with_training().variance_per_output(rows, options))
         else:
             latent = self._latent_variance(rows, method, options)
         return self._in_units(latent + (self.noise_ if include_noise else 0.0), per_class)
@@ -218,9 +218,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         Computed when it is first asked for; zero below 256 training samples, where this variance is precise.
         """
         check_is_fitted(self)
-        error, shortfall = self._posterior.calibration_error(self._variance_options())
-        self._warn_of(shortfall)
-        return error
+        return self._without_shortfall(self._posterior.calibration_error(self._variance_options()))
 
     @reading
     def log_marginal_likelihood(
@@ -514,8 +512,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             )
         self.kernel_ = tuned.kernel
         self.noise_ = tuned.noise_value
-        codec, shortfall = task.finish(encoded, posterior, self.noise_, self._options())
-        self._warn_of(shortfall)
+        codec = self._without_shortfall(task.finish(encoded, posterior, self.noise_, self._options()))
         self._install(posterior, codec, encoded.samples)
         self.feature_relevance_ = posterior.operator.relevance()
         self.n_examples_ = posterior.operator.n_samples
@@ -588,16 +585,14 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         return self._options().mean(self._posterior, rows)
 
     def _latent_variance(self, rows: Rows, method: Any, options: VarianceOptions) -> Array:
-        return self._checked(self._posterior.variance(rows, method, options))
+        return self._without_shortfall(self._posterior.variance(rows, method, options))
 
-    def _checked(self, found: Variance) -> Array:
-        """The values alone; warns where they may be too large."""
-        self._warn_of(found.shortfall)
-        return found.values
-
-    def _warn_of(self, shortfall: str | None) -> None:
+    def _without_shortfall(self, found: tuple[Any, str | None]) -> Any:
+        """What was found, alone; warns if a sentence with it says that variances fell short."""
+        value, shortfall = found
         if shortfall is not None:
             warn(shortfall, VarianceWarning)
+        return value
 
     def _test_rows(self, X: Any) -> Rows:
         return Rows.from_array(self._validated(X), number_of_threads(self.n_jobs))

@@ -266,13 +266,10 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         if len(self.classes_) == 1:
             return np.zeros((rows.n_rows, 1))
         if self.probability == "temperature":
-            temperature, shortfall = self._posterior.temperature(options)
-            self._warn_of(shortfall)
+            temperature = self._without_shortfall(self._posterior.temperature(options))
             return log_probabilities(self._mean_of(rows), temperature)
         dirichlet = self._posterior_with_training().dirichlet(options)
-        probabilities, shortfall = dirichlet.probabilities(rows, options)
-        self._warn_of(shortfall)
-        return np.log(probabilities)
+        return np.log(self._without_shortfall(dirichlet.probabilities(rows, options)))
 
     @reading
     def novelty(self, X: Any, method: str = "auto") -> Array:

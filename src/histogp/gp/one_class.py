@@ -193,7 +193,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
     def score_samples(self, X: Any) -> Array:
         """How much each row of X is like the training samples, (n,): the higher, the more."""
         rows = self._test_rows(X)
-        return self._checked(self._task().scores(self._posterior, rows, self.noise_, self._options()))
+        return self._without_shortfall(self._task().scores(self._posterior, rows, self.noise_, self._options()))
 
     @reading
     def decision_function(self, X: Any) -> Array:

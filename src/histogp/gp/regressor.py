@@ -290,7 +290,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
     def _covariance(self, X: Any, include_noise: bool) -> Array:
         """Of all rows of X, for targets in the unit of learning, (n, n)."""
         posterior = self._posterior_with_training()
-        covariance = self._checked(posterior.covariance(self._test_rows(X), self._variance_options()))
+        covariance = self._without_shortfall(posterior.covariance(self._test_rows(X), self._variance_options()))
         if include_noise:
             covariance[np.diag_indices_from(covariance)] += self.noise_
         return covariance
