@@ -22,6 +22,7 @@ import numpy as np
 from mutations import damaged_bytes, forged_contents, packed
 
 import histogp
+import histogp.kernels
 from histogp.io import container
 
 BATCH = 2_500

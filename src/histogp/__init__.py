@@ -6,12 +6,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from histogp._load import describe, load
     from histogp.exceptions import DataError, ModelFileError, NotConvergedWarning, PrecisionWarning, VarianceWarning
     from histogp.gp.classifier import HistogramGPClassifier
     from histogp.gp.one_class import HistogramGPOneClass
     from histogp.gp.optimizer import Optimizer
     from histogp.gp.regressor import HistogramGPRegressor
+    from histogp.io.schema import describe, load
 
 __all__ = [
     "DataError",
@@ -34,8 +34,8 @@ _MODULES = {
     "HistogramGPOneClass": "histogp.gp",
     "HistogramGPRegressor": "histogp.gp",
     "Optimizer": "histogp.gp",
-    "describe": "histogp._load",
-    "load": "histogp._load",
+    "describe": "histogp.io.schema",
+    "load": "histogp.io.schema",
 }
 
 

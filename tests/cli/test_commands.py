@@ -19,6 +19,7 @@ import histogp
 import histogp.datasets
 from cli.colors import CODES, FEATURES, NAMES, X, assert_same_table, write_csv
 from histogp.cli.main import main
+from histogp.streaming import StreamingStatistics
 
 
 def reference(**parameters):
@@ -172,6 +173,13 @@ def test_inspect_tells_what_is_in_the_file(run, model):
     text = run("inspect", "model.histogp")
     for name in ("kernel", "noise", "classes", "features", "residual", "iterations", "sha256", "written by"):
         assert name in text
+
+
+@pytest.mark.parametrize("command", ["inspect", "predict"])
+def test_statistics_are_no_model(command, run, model):
+    StreamingStatistics.of(np.eye(3)).save("sums.histogp")
+    message = run(command, "sums.histogp", *(["train.csv"] if command == "predict" else []), code=2)
+    assert "holds a StreamingStatistics, which is no model" in message
 
 
 def test_hyperparameters_are_found_and_their_path_is_shown(run):

@@ -1,5 +1,6 @@
 """Model files: they come back as they were saved, and what is not one is refused with a sentence."""
 
+import importlib
 import json
 import os
 import pickle
@@ -19,9 +20,18 @@ from oracles import Log, alike, histograms
 from scipy import sparse
 
 import histogp
-from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor, ModelFileError
+from histogp import (
+    HistogramGPClassifier,
+    HistogramGPOneClass,
+    HistogramGPRegressor,
+    ModelFileError,
+    feature_maps,
+    gp,
+    kernels,
+    streaming,
+)
 from histogp._core.solvers import problem
-from histogp.io import container
+from histogp.io import container, schema
 from histogp.kernels import Exponential, HistogramIntersection, Power
 
 pytestmark = pytest.mark.portable
@@ -266,7 +276,7 @@ def test_foreign_files(path):
 
 def test_duplicate_keys(content, path):
     header = content[8 : 8 + int.from_bytes(content[:8], "little")]
-    for old, new in ((b'"codes":', b'"alpha":'), (b'"__metadata__":{', b'"__metadata__":{"histogp":"{}",')):
+    for old, new in ((b'"samples.codes":', b'"alpha":'), (b'"__metadata__":{', b'"__metadata__":{"histogp":"{}",')):
         twice = header.replace(old, new, 1)
         refused(len(twice).to_bytes(8, "little") + twice + content[8 + len(header) :], path, "occurs twice")
     twice = header.replace(b'{\\"class\\"', b'{\\"format\\":1,\\"class\\"', 1)
@@ -307,20 +317,32 @@ def set_array(name, make):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d, _: d.update(format=2), "newer histogp"),
+        (lambda d, _: d.update(format=3), "newer histogp"),
+        (lambda d, _: d.update(format=1), "written by a development version"),
+        (lambda d, _: d.pop("format"), "'format' is missing"),
+        (lambda d, _: d.pop("class"), "'class' is missing"),
+        (lambda d, _: d.pop("version"), "'version' is missing"),
+        (lambda d, _: d.update(notes="a"), "notes are damaged"),
+        (lambda d, _: d.update(extra=1), "unknown entry 'extra'"),
+        (lambda d, _: d["samples"].update(extra=1), r"unknown entry 'samples\.extra'"),
+        (lambda d, _: d["outputs"].update(extra=1), r"unknown entry 'outputs\.extra'"),
+        (lambda d, _: d.update(alpha={}), "unknown entry 'alpha'"),
+        (lambda d, _: d.update(samples=None), "'samples' is damaged"),
         (lambda d, _: d.update(format="1"), "version is damaged"),
         (lambda d, _: d.update({"class": "subprocess.Popen"}), "does not know"),
         (lambda d, _: d["parameters"].update(tol=-1), "tol"),
-        (lambda d, _: d["parameters"].update(extra=1), "parameters"),
+        (lambda d, _: d["parameters"].update(extra=1), "has a parameter 'extra' that this version does not know"),
+        (lambda d, _: d["parameters"].pop("tol"), "the parameter 'tol' of its HistogramGPClassifier is missing"),
+        (lambda d, _: d.update(parameters=[]), "parameters"),
         (lambda d, _: d.update(kernel={"object": "Popen", "parameters": {}}), "kernel"),
         (lambda d, _: d.update(n_features=7), "data.indptr"),
-        (lambda d, _: d.update(n_examples=10**12), "ids"),
-        (lambda d, _: d["examples"].update(n_given=3), "n_given"),
-        (lambda d, _: d["examples"].update(n_changed=-1), "n_changed"),
-        (lambda d, _: d.update(examples=None), "intact"),
-        (set_entry("ids", 0, 5), "numbers of its examples"),
-        (set_entry("ids", -1, 10**9), "numbers of its examples"),
-        (set_entry("weights", 0, 0.0), "weights"),
+        (lambda d, _: d.update(n_samples=10**12), "ids"),
+        (lambda d, _: d["samples"].update(n_given=3), "n_given"),
+        (lambda d, _: d["samples"].update(n_changed=-1), "n_changed"),
+        (lambda d, _: d.pop("samples"), "'samples.n_given' is missing"),
+        (set_entry("samples.ids", 0, 5), "numbers of its samples"),
+        (set_entry("samples.ids", -1, 10**9), "numbers of its samples"),
+        (set_entry("samples.weights", 0, 0.0), "weights"),
         (lambda _, a: a.pop("alpha"), "'alpha' is missing"),
         (lambda _, a: a.update(more=np.zeros(1)), "unknown array 'more'"),
         (set_array("alpha", lambda a: a[:-1]), "alpha"),
@@ -334,15 +356,69 @@ def set_array(name, make):
         (set_entry("data.indptr", -1, 10**9), "do not fit together"),
         (set_entry("data.values", 3, 10.0), "ascending"),
         (set_entry("data.values", 0, 0.0), "positive"),
-        (set_entry("codes", 0, 3), "class that does not exist"),
-        (set_entry("noise", 0, 0.0), "noise"),
-        (set_entry("classes.ends", 0, 100), "classes"),
-        (set_entry("classes", 0, 255), "classes"),
-        (set_array("residual", lambda a: a[:1]), "problems"),
+        (set_entry("samples.codes", 0, 3), "class that does not exist"),
+        (set_entry("noise.sample", 0, 0.0), "noise"),
+        (set_entry("outputs.classes.ends", 0, 100), "classes"),
+        (set_entry("outputs.classes", 0, 255), "classes"),
+        (set_array("residual", lambda a: a[:1]), "number of outputs"),
     ],
 )
 def test_forged_contents_with_a_valid_checksum(content, change, message, path):
     refused(forge(content, path, change), path, message)
+
+
+def test_a_parameter_that_came_later_does_not_make_files_unreadable(content, path, monkeypatch):
+    def older(document, _):
+        del document["parameters"]["tol"]
+        del document["kernel"]["parameters"]["groups"]
+
+    forged = forge(content, path, older)
+    refused(forged, path, "is missing")
+    monkeypatch.setitem(schema.ABSENT, ("HistogramGPClassifier", "tol"), 0.125)
+    monkeypatch.setitem(schema.ABSENT, ("HistogramIntersection", "groups"), None)
+    path.write_bytes(forged)
+    loaded = histogp.load(path)
+    assert loaded.tol == 0.125  # not today's default
+    alike(scores(loaded), scores(fitted("texts")))
+
+
+def test_an_entry_that_came_later_has_a_default():
+    reader = schema.Reader({"given": 3, "part": {"nested": 1}}, {})
+    assert reader.integer("given", default=0) == 3
+    assert reader.integer("later", default=0) == 0
+    assert reader.flag("asked", default=False) is False
+    assert reader.text("how", ("a", "b"), default="a") == "a"
+    with pytest.raises(ModelFileError, match=r"unknown entry 'part'"):
+        reader.finish()
+    reader.child("part")
+    with pytest.raises(ModelFileError, match=r"unknown entry 'part\.nested'"):
+        reader.finish()
+    assert reader.child("part").integer("nested") == 1
+    reader.finish()
+
+
+def test_all_that_has_a_file_is_known():
+    """The tables are literal, so that the schema imports nothing: they must keep up with the packages."""
+    for table in (schema.CLASSES, schema.OBJECTS):
+        for name, module in table.items():
+            assert getattr(importlib.import_module(module), name).__name__ == name
+    packages = (gp, streaming)
+    saved = {name for package in packages for name in package.__all__ if hasattr(getattr(package, name), "save")}
+    assert saved == set(schema.CLASSES)
+    maps, of_kernels = set(feature_maps.__all__), {cls for cls in vars(kernels).values() if isinstance(cls, type)}
+    own = {cls.__name__ for cls in of_kernels if issubclass(cls, kernels.Kernel) and cls is not kernels.Kernel}
+    assert maps | own | {"Optimizer"} == set(schema.OBJECTS)
+
+
+def test_loading_a_gaussian_process_imports_no_other_package(content, path):
+    path.write_bytes(content)
+    code = """
+import sys, histogp
+histogp.load(sys.argv[1])
+print([name for name in ("histogp.sources", "histogp.streaming", "histogp.feature_maps") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 @pytest.mark.parametrize(

@@ -222,9 +222,18 @@ def of_map(**values):
     return lambda document, _: document["parameters"]["feature_map"]["parameters"].update(values)
 
 
+def of_sample(**values):
+    return lambda document, _: document["sample"].update(values)
+
+
+def no_names(_, arrays):
+    arrays.update({"feature_names": np.zeros(0, np.uint8), "feature_names.ends": np.zeros(0, np.int64)})
+
+
 FORGED = [
-    ("texts", put(format=2), "another histogp"),
-    ("texts", put(extra=1), "description is damaged"),
+    ("texts", put(format=3), "newer histogp"),
+    ("texts", put(format=1), "written by a development version"),
+    ("texts", put(extra=1), "unknown entry 'extra'"),
     ("texts", put(n_features=7), "array 'map.points'"),
     ("texts", put(n_features=2**53 - 1), "array 'map.points'"),
     ("texts", put(n_features=0), "n_features"),
@@ -233,13 +242,16 @@ FORGED = [
     ("texts", put(n_parts=2), "part.1"),
     ("texts", put(n_parts=10**15), "part.1"),
     ("texts", put(classes=None), "labels are damaged"),
-    ("texts", put(sample=None), "unknown array 'sample"),
-    ("texts", put(sample="sparse"), "sample.data"),
-    ("texts", put(sample_seed=None), "sample_seed"),
-    ("texts", put(sample_seed=-1), "sample_seed"),
-    ("texts", put(has_feature_names=True), "feature_names"),
+    ("texts", put(sample=None), "'sample' is damaged"),
+    ("texts", of_sample(layout="sparse"), "sample.data"),
+    ("texts", of_sample(layout="other"), "sample.layout"),
+    ("texts", of_sample(seed=None), "sample.seed"),
+    ("texts", of_sample(seed=-1), "sample.seed"),
+    ("texts", lambda _, a: a.pop("sample.priorities"), "unknown entry 'sample'"),
+    ("texts", lambda _, a: a.update(feature_names=np.zeros(3, np.uint8)), "feature_names.ends"),
+    ("texts", no_names, "one name for each feature"),
     ("texts", lambda d, _: d["parameters"].update(alpha=-1), "alpha"),
-    ("texts", lambda d, _: d["parameters"].update(extra=1), "parameters"),
+    ("texts", lambda d, _: d["parameters"].update(extra=1), "a parameter 'extra'"),
     ("texts", lambda d, _: d["parameters"].update(feature_map=None), "statistics do not fit together"),
     ("texts", lambda d, _: d["parameters"].update(feature_map={"object": "Popen", "parameters": {}}), "does not know"),
     ("texts", lambda d, _: d["parameters"].update(class_weight="balanced"), "not those of its targets"),
@@ -255,7 +267,7 @@ FORGED = [
     ("texts", set_array("part.0.gram", lambda a: a[:-1]), "part.0.gram"),
     ("texts", set_array("part.0.cross", lambda a: a[:, :2]), "part.0.target_sums"),
     ("texts", set_entry("part.0.sums", 0, np.inf), "part.0.sums"),
-    ("texts", set_entry("part.0.count", 0, -1), "number of samples"),
+    ("texts", set_entry("part.0.count", 0, -1), "part.0.count"),
     ("texts", set_entry("classes", 0, 255), "classes"),
     ("texts", set_entry("classes.ends", 0, 100), "classes"),
     ("texts", lambda _, a: a.update(more=np.zeros(1)), "unknown array 'more'"),
@@ -269,11 +281,11 @@ FORGED = [
     ("balanced", put(n_parts=1), "not those of its targets"),
     ("balanced", put(n_parts=2), "not those of its targets"),
     ("two targets", put(is_vector=True), "not those of its targets"),
-    ("two targets", put(is_vector=None), "not those of its targets"),
-    ("two targets", put(classes={"type": "number"}), "not those of its targets"),
+    ("two targets", put(is_vector=None), "is_vector"),
+    ("two targets", put(classes="number"), "unknown entry 'classes'"),
     ("a skewed map", of_map(n_components=10**9), "map.frequencies"),
     ("a skewed map", of_map(skewedness=0), "skewedness"),
-    ("principal components", lambda d, _: d.update({"class": "StreamingRidge"}), "parameters"),
+    ("principal components", lambda d, _: d.update({"class": "StreamingRidge"}), "parameter"),
     ("principal components", lambda d, _: d["parameters"].update(n_components=0), "n_components"),
 ]
 
@@ -331,4 +343,4 @@ def test_a_class_that_is_no_text(value, contents, path):
 def test_the_document_is_plain_json_with_the_class(contents):
     document, _ = container.parse(contents["texts"])
     assert json.loads(json.dumps(document))["class"] == "StreamingRidgeClassifier"
-    assert document["progress"] == []
+    assert document["notes"] == []

@@ -9,6 +9,7 @@ import numpy as np
 
 from histogp._core.data import Array
 from histogp.exceptions import ModelFileError
+from histogp.io.schema import Reader, Writer
 
 DOUBLE = np.dtype(np.float64)
 
@@ -43,17 +44,17 @@ class Codec(Protocol):
     def attributes(self) -> dict[str, Any]:
         """Fitted attributes of an estimator."""
 
-    def to_state(self, writer: Any) -> dict[str, Any]:
-        """Put arrays into the writer of a model file and describe them."""
+    def to_state(self, writer: Writer) -> None:
+        """Write it into a model file."""
 
     @classmethod
-    def from_state(cls, reader: Any, description: dict[str, Any]) -> Codec:
-        """The codec that `to_state` has described; refuses what it never writes."""
+    def from_state(cls, reader: Reader) -> Codec:
+        """The codec that `to_state` has written; refuses what it never writes."""
 
-    def labels_to_state(self, writer: Any, y: Array) -> None:
+    def labels_to_state(self, writer: Writer, y: Array) -> None:
         """Put the ``y`` of the training samples into the writer of a model file."""
 
-    def labels_from_state(self, reader: Any, n_samples: int) -> Array:
+    def labels_from_state(self, reader: Reader, n_samples: int) -> Array:
         """The ``y`` of the training samples in a model file; refuses those that have no meaning here."""
 
 
@@ -89,20 +90,20 @@ class Classes:
     def attributes(self) -> dict[str, Any]:
         return {"classes_": self.classes}
 
-    def to_state(self, writer: Any) -> dict[str, Any]:
-        return {"classes": writer.labels("classes", self.classes)}
+    def to_state(self, writer: Writer) -> None:
+        writer.labels("classes", self.classes)
 
     @classmethod
-    def from_state(cls, reader: Any, description: dict[str, Any]) -> Classes:
-        classes = reader.labels("classes", description["classes"])
+    def from_state(cls, reader: Reader) -> Classes:
+        classes = reader.labels("classes")
         if len(classes) < 1 or not np.array_equal(np.unique(classes), classes):
             raise ModelFileError("its classes are damaged.")
         return cls(classes)
 
-    def labels_to_state(self, writer: Any, y: Array) -> None:
-        writer.arrays["codes"] = y.astype(np.uint32)
+    def labels_to_state(self, writer: Writer, y: Array) -> None:
+        writer.put("codes", y.astype(np.uint32))
 
-    def labels_from_state(self, reader: Any, n_samples: int) -> Array:
+    def labels_from_state(self, reader: Reader, n_samples: int) -> Array:
         codes = reader.array("codes", np.uint32, (n_samples,))
         if codes.max() >= len(self.classes):
             raise ModelFileError("a sample has a class that does not exist.")
@@ -142,25 +143,26 @@ class Reals:
     def attributes(self) -> dict[str, Any]:
         return {}
 
-    def to_state(self, writer: Any) -> dict[str, Any]:
-        writer.arrays["shift"] = np.reshape(self.shift, -1)
-        writer.arrays["scale"] = np.reshape(self.unit, -1)
-        return {"single_output": self.is_vector, "dtype": self.dtype.name}
+    def to_state(self, writer: Writer) -> None:
+        writer.put("shift", np.reshape(self.shift, -1))
+        writer.put("unit", np.reshape(self.unit, -1))
+        writer.set("is_vector", self.is_vector)
+        writer.set("dtype", self.dtype.name)
 
     @classmethod
-    def from_state(cls, reader: Any, description: dict[str, Any]) -> Reals:
+    def from_state(cls, reader: Reader) -> Reals:
         shift = reader.array("shift", np.float64, (None,))
-        unit = reader.array("scale", np.float64, shift.shape, lowest=float(np.nextafter(0, 1)))
-        is_vector = description["single_output"] is True
-        if description["dtype"] not in ("float32", "float64") or (is_vector and len(shift) != 1):
+        unit = reader.array("unit", np.float64, shift.shape, lowest=float(np.nextafter(0, 1)))
+        is_vector = reader.flag("is_vector")
+        if is_vector and len(shift) != 1:
             raise ModelFileError("the description of its targets is damaged.")
         shape = () if is_vector else shift.shape
-        return cls(shift.reshape(shape), unit.reshape(shape), np.dtype(description["dtype"]))
+        return cls(shift.reshape(shape), unit.reshape(shape), np.dtype(reader.text("dtype", ("float32", "float64"))))
 
-    def labels_to_state(self, writer: Any, y: Array) -> None:
-        writer.arrays["targets"] = y
+    def labels_to_state(self, writer: Writer, y: Array) -> None:
+        writer.put("targets", y)
 
-    def labels_from_state(self, reader: Any, n_samples: int) -> Array:
+    def labels_from_state(self, reader: Reader, n_samples: int) -> Array:
         return reader.array("targets", np.float64, (n_samples, *self.unit.shape))
 
 
@@ -192,22 +194,20 @@ class Inliers:
     def attributes(self) -> dict[str, Any]:
         return {"offset_": self.offset}
 
-    def to_state(self, writer: Any) -> dict[str, Any]:
-        writer.arrays["offset"] = np.array([self.offset])
-        return {"criterion": self.criterion, "method": self.method}
+    def to_state(self, writer: Writer) -> None:
+        writer.put("offset", [self.offset])
+        writer.set("criterion", self.criterion)
+        writer.set("method", self.method)
 
     @classmethod
-    def from_state(cls, reader: Any, description: dict[str, Any]) -> Inliers:
+    def from_state(cls, reader: Reader) -> Inliers:
         offset = float(reader.array("offset", np.float64, (1,))[0])
-        criterion, method = description["criterion"], description["method"]
-        if not isinstance(criterion, str) or not isinstance(method, str):
-            raise ModelFileError("the description of its scores is damaged.")
-        return cls(offset, criterion, method)
+        return cls(offset, reader.text("criterion"), reader.text("method"))
 
-    def labels_to_state(self, writer: Any, y: Array) -> None:
+    def labels_to_state(self, writer: Writer, y: Array) -> None:
         """There is nothing to tell."""
 
-    def labels_from_state(self, reader: Any, n_samples: int) -> Array:
+    def labels_from_state(self, reader: Reader, n_samples: int) -> Array:
         return np.ones(n_samples)
 
 

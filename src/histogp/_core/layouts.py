@@ -11,6 +11,7 @@ import numpy as np
 from histogp._core import threads
 from histogp._core._numba import table_loops
 from histogp._core.data import Array, Rows, SortedColumns
+from histogp.io.schema import Reader, Writer
 
 if TYPE_CHECKING:
     from histogp._core.operators.sorted_columns import Intersection
@@ -56,6 +57,10 @@ class Layout(Protocol):
     @property
     def kernel(self) -> Intersection:
         """The hyperparameters."""
+        ...
+
+    def to_state(self, writer: Writer) -> None:
+        """Write where the nodes are into a model file."""
         ...
 
     @property
@@ -119,6 +124,17 @@ class GridLayout:
             if not rest.any() and octaves.max() <= MOST_OCTAVES:
                 return cls(kernel, n_bins, upper, starts)
         raise ValueError("the nodes of its table are damaged")
+
+    def to_state(self, writer: Writer) -> None:
+        """Write where the nodes are into a model file."""
+        writer.put("upper", self.upper)
+        writer.put("starts", self.starts)
+
+    @classmethod
+    def from_state(cls, reader: Reader, kernel: Intersection, n_bins: int, n_features: int) -> GridLayout:
+        """The layout in a model file; believes nothing."""
+        starts = reader.array("starts", np.int64, (n_features + 1,))
+        return cls.checked(kernel, n_bins, reader.array("upper", np.float64, (n_features,), lowest=0), starts)
 
     @property
     def octaves(self) -> Array:
@@ -235,6 +251,17 @@ class NodeLayout:
             if np.all(heights[starts] == 0) and np.all(ascending):
                 return cls(kernel, starts, heights)
         raise ValueError("the nodes of its table are damaged")
+
+    def to_state(self, writer: Writer) -> None:
+        """Write where the nodes are into a model file."""
+        writer.put("starts", self.starts)
+        writer.put("heights", self.heights)
+
+    @classmethod
+    def from_state(cls, reader: Reader, kernel: Intersection, n_features: int) -> NodeLayout:
+        """The layout in a model file; believes nothing."""
+        starts = reader.array("starts", np.int64, (n_features + 1,))
+        return cls.checked(kernel, starts, reader.array("heights", np.float64, (None,), lowest=0))
 
     @property
     def n_nodes(self) -> int:

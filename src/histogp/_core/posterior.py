@@ -13,17 +13,20 @@ from histogp._core.kernel_values import KernelValue
 from histogp._core.layouts import Grid, Reading
 from histogp._core.likelihood import BoundName, Likelihood, exact_likelihood
 from histogp._core.operators.contract import Features, KernelOperator, Tables, cross_blocks, require, tuning_of
-from histogp._core.predict_only import Predictor
+from histogp._core.predict_only import Predictor, read_tables, write_features, write_tables
 from histogp._core.predictors import QuantizedMean, Table
 from histogp._core.probability import Dirichlet, DirichletProblem, LeftOut, fit_temperature, leave_one_out
 from histogp._core.search.feature_objective import FeatureObjective
 from histogp._core.search.objectives import Data, bound_of, quadrature_of
 from histogp._core.solvers import build_system, system_kind, update_system
+from histogp._core.solvers.factors import MOST_COMPONENTS, FeatureFactor
 from histogp._core.solvers.problem import MOST_DENSE_SAMPLES, Callback, Noise, Solution, SolverOptions, is_small
 from histogp._core.solvers.system import System
 from histogp._core.threads import Lazy, Versions
-from histogp._core.variance import METHODS, Variance, VarianceMethod, VarianceOptions
+from histogp._core.variance import METHODS, Shape, Variance, VarianceMethod, VarianceOptions
 from histogp._core.variance.precise import shortfall_of
+from histogp.exceptions import ModelFileError
+from histogp.io.schema import Reader, Writer
 
 # Training samples up to which kernel values are quicker than looking positions up.
 MOST_DIRECT_SAMPLES = 256
@@ -97,6 +100,60 @@ class Posterior:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
+
+    def to_state(self, writer: Writer) -> None:
+        """Write the training samples, the solution, and what was prepared into a model file."""
+        self.operator.to_state(writer.child("data"))
+        writer.put("alpha", self.alpha)
+        self.noise.to_state(writer.child("noise"))
+        write_tables(self, writer, include_training=True)
+        weights = self.lazy.present("feature-weights")
+        if weights is not None:
+            writer.put("feature_weights", weights)
+
+    @classmethod
+    def from_state(
+        cls,
+        reader: Reader,
+        operator_type: type[KernelOperator],
+        kernel: Any,
+        targets: Array,
+        residual: float,
+        n_features: int,
+        n_threads: int,
+    ) -> Posterior:
+        """The posterior of these targets (N, M) in a model file; believes nothing."""
+        n_samples, n_outputs = targets.shape
+        alpha = reader.array("alpha", np.float64, (n_samples, n_outputs))
+        noise = Noise.from_state(reader.child("noise"), targets)
+        operator = operator_type.from_state(reader.child("data"), kernel, n_samples, n_features, n_threads)
+        seed, tables = read_tables(reader, Shape(kernel, n_features, n_samples))
+        if reader.has("feature_weights"):
+            features = operator.offer(Features)
+            if features is None:
+                raise ModelFileError("its weights are not those of its kernel.")
+            weights = reader.array("feature_weights", np.float64, (features.n_components, n_outputs))
+            tables["feature-weights"] = (None, weights)
+        return cls(operator, noise, alpha, targets, residual, seed, tables)
+
+    def predictor_to_state(self, writer: Writer, grid: Grid | None) -> None:
+        """Write what predicts without the training samples into a model file: `Predictor.from_state` reads it.
+
+        grid : of quantized prediction, for operators without features
+        """
+        features = self.operator.offer(Features)
+        if features is None:
+            assert grid is not None
+            self.quantized(grid).to_state(writer.child("table"))
+        elif features.n_components > MOST_COMPONENTS:
+            raise ValueError(
+                f"A model of {features.n_components:,} features needs its training samples: save them too."
+            )
+        else:
+            factor, weights = FeatureFactor.of(self.operator, self.largest_noise), self.lazy.present("feature-weights")
+            weights = features.project(self.alpha) if weights is None else weights
+            write_features(writer.child("features"), weights, factor)
+        write_tables(self, writer, include_training=False)
 
     @property
     def kernel(self) -> KernelValue:

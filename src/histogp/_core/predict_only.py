@@ -7,13 +7,16 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from histogp._core.data import Rows
+from histogp._core.data import Array, Rows
 from histogp._core.kernel_values import KernelValue
 from histogp._core.layouts import Grid
-from histogp._core.operators.contract import KernelOperator
+from histogp._core.operators.contract import Features, KernelOperator
 from histogp._core.predictors import QuantizedMean, Table
+from histogp._core.solvers.factors import FeatureFactor, features_of
 from histogp._core.threads import Versions
-from histogp._core.variance import METHODS, Variance, VarianceOptions
+from histogp._core.variance import METHODS, Shape, Variance, VarianceOptions, read_kept, write_kept
+from histogp.exceptions import ModelFileError
+from histogp.io.schema import Reader, Writer
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +45,35 @@ class Predictor:
     def tables(self) -> Versions:
         """What was prepared: versions and values by name."""
         return self.kept
+
+    def predictor_to_state(self, writer: Writer, grid: Grid | None) -> None:
+        """Write all of it into a model file; a ``grid`` must be that which was prepared."""
+        if self.operator.offer(Features) is None:
+            assert grid is not None
+            self.quantized(grid).to_state(writer.child("table"))
+        else:
+            table: Any = self.table
+            write_features(writer.child("features"), table.weights, self.kept["precise"][1])
+        write_tables(self, writer, include_training=False)
+
+    @classmethod
+    def from_state(
+        cls, reader: Reader, operator: KernelOperator, grid: Grid, n_outputs: int, n_samples: int
+    ) -> Predictor:
+        """The predictor in a model file, of so many training samples; believes nothing.
+
+        operator : of the kernel, without training samples
+        grid : of quantized prediction
+        """
+        n_features = operator.n_features
+        seed, kept = read_tables(reader, Shape(operator.kernel, n_features, n_samples))
+        features = operator.offer(Features)
+        if features is None:
+            table = reader.child("table")
+            mean = QuantizedMean.from_state(table, operator.kernel, grid, n_features, n_outputs)
+            return cls(operator, None, mean, kept, seed)
+        weights, factor = read_features(reader.child("features"), operator, n_outputs)
+        return cls(operator, features.from_weights(weights), None, {**kept, "precise": (None, factor)}, seed)
 
     def mean(self, rows: Rows, n_threads: int = 1) -> Any:
         """The mean of each test row, (n, M)."""
@@ -111,3 +143,37 @@ class Predictor:
             f"This model was saved without its training samples and had not prepared {method!r} with these options: "
             "call predict_variance with them before saving ('calibrated' needs 256 training samples)."
         )
+
+
+def write_tables(posterior: Any, writer: Writer, *, include_training: bool) -> None:
+    """Write what a posterior or predictor has prepared for variances and probabilities."""
+    writer.set("seed", posterior.seed)
+    kept = posterior.tables()
+    write_kept(kept, writer.child("prepared"), include_training=include_training)
+    if "temperature" in kept:
+        writer.put("temperature", [kept["temperature"][1]])
+
+
+def read_tables(reader: Reader, shape: Shape) -> tuple[int, Versions]:
+    """The seed, and what was prepared; believes nothing."""
+    kept = read_kept(reader.child("prepared"), shape)
+    if reader.has("temperature"):
+        kept["temperature"] = (None, float(reader.array("temperature", np.float64, (1,), lowest=0)[0]))
+    return reader.integer("seed"), kept
+
+
+def write_features(writer: Writer, weights: Array, factor: FeatureFactor) -> None:
+    """Write the weights of features in the mean, and the factor of their posterior precision."""
+    writer.put("weights", weights)
+    writer.put("factor", factor.factor)
+
+
+def read_features(reader: Reader, operator: KernelOperator, n_outputs: int) -> tuple[Array, FeatureFactor]:
+    """What `write_features` has written, for an operator without samples; believes nothing."""
+    n_components = features_of(operator).n_components
+    weights = reader.array("weights", np.float64, (n_components, n_outputs))
+    factor = reader.array("factor", np.float64, (n_components, n_components))
+    if not np.all(factor.diagonal() >= 1 - 1e-9):
+        raise ModelFileError("the factor of its features is damaged.")
+    nothing = np.empty(0)
+    return weights, FeatureFactor(operator, nothing, nothing, np.asfortranarray(np.tril(factor)))

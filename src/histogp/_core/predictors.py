@@ -12,6 +12,7 @@ from histogp._core import threads
 from histogp._core._numba import column_loops, table_loops
 from histogp._core.data import Array, Rows, SortedColumns, plain
 from histogp._core.layouts import Grid, GridLayout, NodeLayout, Reading, last_of_each_column
+from histogp.io.schema import Reader, Writer
 
 if TYPE_CHECKING:
     from histogp._core.operators.sorted_columns import Intersection
@@ -210,6 +211,10 @@ class QuantizedTable:
 BoundKind = Literal["worst-case", "linear", "assumption-free", "theorem", "a-priori"]
 
 
+_OF_TABLE = ("nodes", "errors", "linear_bounds", "linear_worst")
+_OF_WEIGHTS = ("weight_norms", "weight_bounds")
+
+
 @dataclass(frozen=True, eq=False)
 class QuantizedMean:
     """``k(x)^T alpha`` read from a table.
@@ -222,6 +227,28 @@ class QuantizedMean:
     grid: Grid
     weight_norms: Array
     weight_bounds: Array
+
+    def to_state(self, writer: Writer) -> None:
+        """Write the table and what bounds its error into a model file."""
+        self.table.layout.to_state(writer)
+        for name in _OF_TABLE:
+            writer.put(name, getattr(self.table, name))
+        for name in _OF_WEIGHTS:
+            writer.put(name, getattr(self, name))
+
+    @classmethod
+    def from_state(
+        cls, reader: Reader, kernel: Intersection, grid: Grid, n_features: int, n_outputs: int
+    ) -> QuantizedMean:
+        """The mean on this grid in a model file; believes nothing."""
+        layout = GridLayout.from_state(reader, kernel, int(grid.n_bins), n_features)
+        nodes = reader.array("nodes", np.float64, (layout.n_nodes, n_outputs))
+        errors = reader.array("errors", np.float64, (n_features,), lowest=0)
+        bounds, worst, *of_weights = (
+            reader.array(name, np.float64, (n_outputs,), lowest=0)
+            for name in ("linear_bounds", "linear_worst", *_OF_WEIGHTS)
+        )
+        return cls(QuantizedTable(layout, nodes, errors, bounds, worst), grid, *of_weights)
 
     def mean(self, rows: Rows, reading: Reading, n_threads: int = 1) -> Array:
         """Approximate means, (n, M)."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+import histogp
 from histogp.cli.labels import like, match, numeric, read_labels, typed
 from histogp.exceptions import DataError
 from histogp.sources.source import Source, open_source
@@ -74,6 +75,14 @@ def read_data(options: argparse.Namespace, task: str, model: Any = None) -> tupl
     if task == "regression":
         return chunk.X, numeric(labels), source.feature_names
     return chunk.X, typed(labels) if model is None else like(labels, model.classes_), source.feature_names
+
+
+def read_model(path: str) -> Any:
+    """The model in a file; statistics, which can be saved too, are none."""
+    model = histogp.load(path)
+    if not hasattr(model, "get_params"):
+        raise DataError(f"{path!r} holds a {type(model).__name__}, which is no model: fit one and save that.")
+    return model
 
 
 def has_posterior(model: Any) -> bool:

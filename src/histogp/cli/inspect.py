@@ -14,7 +14,7 @@ from sklearn.base import is_classifier, is_outlier_detector
 
 import histogp
 from histogp.cli.arguments import add_command as new_command
-from histogp.cli.arguments import has_posterior
+from histogp.cli.arguments import has_posterior, read_model
 from histogp.cli.console import likelihood, say
 from histogp.feature_maps import BlockMap
 
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
 
 def describe(path: str) -> dict[str, Any]:
     """The facts about a model file, by name."""
-    model, document = histogp.load(path), histogp.describe(path)
+    model, document = read_model(path), histogp.describe(path)
     if not has_posterior(model):
         return _streamed(path, model, document)
     facts: dict[str, Any] = {

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
 
-import histogp
 from histogp.cli.arguments import add_command as new_command
-from histogp.cli.arguments import add_data, needs_posterior, open_data, output_shape
+from histogp.cli.arguments import add_data, needs_posterior, open_data, output_shape, read_model
 from histogp.cli.console import progress
 from histogp.cli.sinks import open_sink
 from histogp.exceptions import DataError
@@ -72,7 +71,7 @@ def add_prediction(parser: argparse.ArgumentParser) -> None:
 
 def load_model(options: argparse.Namespace) -> Any:
     """The model, with the options of `add_prediction`."""
-    model = histogp.load(options.model)
+    model = read_model(options.model)
     given = {"prediction": options.prediction, "n_bins": options.n_bins, "n_jobs": options.jobs}
     given = {name: value for name, value in given.items() if value is not None}
     if given:

@@ -10,7 +10,6 @@ from typing import Any
 
 from sklearn.base import is_classifier, is_outlier_detector
 
-import histogp
 from histogp.cli.arguments import add_command as new_command
 from histogp.cli.arguments import (
     add_data,
@@ -19,6 +18,7 @@ from histogp.cli.arguments import (
     needs_posterior,
     output_shape,
     read_data,
+    read_model,
     read_rows,
 )
 from histogp.cli.console import progress, say
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
     """Learn and write the model; nothing is written if anything fails."""
     output = options.output or options.model
     before = _version(options.model)
-    model = histogp.load(options.model)
+    model = read_model(options.model)
     n_jobs = getattr(model, "n_jobs", None)
     if options.jobs is not None:
         needs_posterior(model, "--jobs")

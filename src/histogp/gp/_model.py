@@ -32,6 +32,7 @@ from histogp.gp import _model_file
 from histogp.gp._tasks import Encoded, Samples, Task
 from histogp.gp.optimizer import SEARCH_ATTRIBUTES, Optimizer, Tuned, describe_evaluation, search_is_due, tune
 from histogp.gp.posterior_view import PosteriorView
+from histogp.io import schema
 from histogp.kernels import Kernel
 from histogp.kernels._base import Adapted, as_kernel, per_dimension
 
@@ -334,7 +335,16 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             predicts, with ``prediction="quantized"`` or a kernel "chi2" or "exp-chi2".
         """
         check_is_fitted(self)
-        _model_file.save(self, path, include_training)
+        schema.save(self, path, include_training=bool(include_training))
+
+    def _to_state(self, writer: schema.Writer, include_training: bool = True) -> None:
+        """Write what was learned, with or without the training samples, into a model file."""
+        _model_file.to_state(self, writer, include_training)
+
+    @classmethod
+    def _from_state(cls, reader: schema.Reader) -> Self:
+        """The estimator in a model file; believes nothing."""
+        return _model_file.from_state(cls, reader)
 
     # Learning
 

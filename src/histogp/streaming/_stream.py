@@ -22,13 +22,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from histogp._core.data import Array
 from histogp._core.least_squares.statistics import StreamingStatistics, Sums
 from histogp._core.threads import Lazy, announce_compilation
-from histogp._encoding import integer
 from histogp._estimator import reading, updating
 from histogp._sklearn import check_sample_weight, warn
 from histogp.exceptions import ModelFileError, PrecisionWarning
-from histogp.feature_maps._adapters import as_map, fit_map
+from histogp.feature_maps._adapters import as_map, fit_map, thawed
 from histogp.feature_maps.block_map import BlockMap, numbered_blocks
 from histogp.feature_maps.expansions import FeatureMap
+from histogp.io import schema
 from histogp.streaming._targets import NoTargets, check_split
 
 # Those of 23,000 features; solving with them takes as much memory again.
@@ -54,6 +54,7 @@ class StreamingModel(BaseEstimator):
     class_weight: Any = None
     random_state: Any = None
 
+    feature_names_in_: Array
     n_features_in_: int
     n_samples_seen_: int
     _learned: Any = None
@@ -100,10 +101,35 @@ class StreamingModel(BaseEstimator):
         The file takes the place of an older one as a whole or not at all. ``notes`` are texts for whoever reads it,
         which `histogp.describe` gives back.
         """
-        from histogp.streaming import _model_file
-
         check_is_fitted(self)
-        _model_file.save(self, path, notes)
+        schema.save(self, path, notes)
+
+    def _to_state(self, writer: schema.Writer) -> None:
+        """Write the parameters and what was learned into a model file."""
+        self._validate_params()
+        parameters = self.get_params(deep=False)
+        parameters["feature_map"] = thawed(parameters["feature_map"])
+        self._learned.to_state(writer)
+        writer.parameters(parameters)
+        names = vars(self).get("feature_names_in_")
+        if names is not None:
+            writer.texts("feature_names", names.tolist())
+
+    @classmethod
+    def _from_state(cls, reader: schema.Reader) -> Self:
+        """The model in a file; believes nothing."""
+        model = cls(**reader.parameters(cls))
+        model._validate_params()
+        names = reader.texts("feature_names") if reader.has("feature_names") else None
+        if names is not None:
+            model.feature_names_in_ = np.array(names, object)
+        balanced = model.class_weight == "balanced"
+        learned = Learned.from_state(reader, model._given_map(), model._targets, balanced)
+        model.n_features_in_ = learned.n_inputs
+        if names is not None and len(names) != learned.n_inputs:
+            raise ModelFileError("it does not have one name for each feature.")
+        model._install(learned)
+        return model
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -363,26 +389,34 @@ class Learned:
             )
         return found
 
-    def to_state(self, writer: Any) -> dict[str, Any]:
-        """Entries of the document of a model file; arrays go to the writer."""
-        writer.arrays |= {f"map.{name}": array for name, array in self.feature_map._state().items()}
+    def to_state(self, writer: schema.Writer) -> None:
+        """Write all of it into a model file."""
+        for name, array in self.feature_map._state().items():
+            writer.child("map").put(name, array)
         for k, part in enumerate(self.parts):
-            writer.arrays |= part.arrays(f"part.{k}.")
+            part._to_state(writer.child(f"part.{k}"))
         if self.unlabeled is not None:
-            writer.arrays |= self.unlabeled.arrays("unlabeled.")
-        own = {"n_features": self.n_inputs, "n_seen": self.n_seen, "n_parts": len(self.parts)}
-        of_sample = {"sample": None, "sample_seed": None} if self.sample is None else self.sample.to_state(writer)
-        return own | self.targets.to_state(writer) | of_sample
+            self.unlabeled._to_state(writer.child("unlabeled"))
+        writer.set("n_features", self.n_inputs)
+        writer.set("n_seen", self.n_seen)
+        writer.set("n_parts", len(self.parts))
+        self.targets.to_state(writer)
+        if self.sample is not None:
+            self.sample.to_state(writer.child("sample"))
 
     @classmethod
-    def from_state(cls, document: dict[str, Any], reader: Any, given_map: Any, targets: Any, balanced: bool) -> Learned:
-        """What `to_state` has put into a file, believing nothing; ``targets`` are those of a model without samples."""
-        n_parts = min(integer(document, "n_parts", 1), 2**16)
-        parts = tuple(StreamingStatistics.from_arrays(reader, f"part.{k}.") for k in range(n_parts))
+    def from_state(cls, reader: schema.Reader, given_map: Any, targets: Any, balanced: bool) -> Learned:
+        """What was learned, in a model file; believes nothing.
+
+        given_map : as the parameters of the model say
+        targets : those of a model that has learned nothing
+        """
+        n_parts = min(reader.integer("n_parts", 1), 2**16)
+        parts = tuple(StreamingStatistics._from_state(reader.child(f"part.{k}")) for k in range(n_parts))
         unlabeled = None
         if reader.has("unlabeled.gram"):
-            unlabeled = StreamingStatistics.from_arrays(reader, "unlabeled.")
-        n_inputs = integer(document, "n_features", 1)
+            unlabeled = StreamingStatistics._from_state(reader.child("unlabeled"))
+        n_inputs = reader.integer("n_features", 1)
         feature_map = clone(as_map(given_map))
         feature_map._validate_params()
         feature_map._restore(n_inputs, reader)
@@ -392,11 +426,11 @@ class Learned:
             one.cross.shape[1] != n_targets for one in parts
         ):
             raise ModelFileError("its statistics do not fit together.")
-        known = targets.from_state(document, reader, parts, balanced)
+        known = targets.from_state(reader, parts, balanced)
         sample = None
-        if document["sample"] is not None:
-            sample = Sample.from_state(document, reader, n_inputs, n_targets)
-        return cls(feature_map, n_inputs, known, parts, unlabeled, sample, integer(document, "n_seen", 1))
+        if reader.has("sample.priorities"):
+            sample = Sample.from_state(reader.child("sample"), n_inputs, n_targets)
+        return cls(feature_map, n_inputs, known, parts, unlabeled, sample, reader.integer("n_seen", 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -444,31 +478,34 @@ class Sample:
         targets[:, places] = self.targets
         return replace(self, targets=targets)
 
-    def to_state(self, writer: Any) -> dict[str, Any]:
-        """Entries of the document of a model file; arrays go to the writer."""
-        arrays = {name: getattr(self, name) for name in ("priorities", "targets", "weights")}
-        is_sparse = sparse.issparse(self.X)
-        if is_sparse:
-            arrays |= {name: getattr(self.X, name).astype(np.int64) for name in ("indices", "indptr")}
-        arrays["data" if is_sparse else "X"] = (self.X.data if is_sparse else self.X).astype(np.float64)
-        writer.arrays |= {f"sample.{name}": array for name, array in arrays.items()}
-        return {"sample": "sparse" if is_sparse else "dense", "sample_seed": self.seed}
+    def to_state(self, writer: schema.Writer) -> None:
+        """Write the samples and their random numbers into a model file."""
+        for name in ("priorities", "targets", "weights"):
+            writer.put(name, getattr(self, name))
+        writer.set("seed", self.seed)
+        writer.set("layout", "sparse" if sparse.issparse(self.X) else "dense")
+        if sparse.issparse(self.X):
+            writer.put("data", self.X.data.astype(np.float64))
+            for name in ("indices", "indptr"):
+                writer.put(name, getattr(self.X, name).astype(np.int64))
+        else:
+            writer.put("X", self.X.astype(np.float64))
 
     @classmethod
-    def from_state(cls, document: dict[str, Any], reader: Any, n_features: int, n_targets: int) -> Sample:
-        """The sample in a model file; the inverse of `to_state`, which believes nothing."""
-        seed = integer(document, "sample_seed")
-        priorities = reader.array("sample.priorities", np.float64, (None,))
+    def from_state(cls, reader: schema.Reader, n_features: int, n_targets: int) -> Sample:
+        """The sample in a model file; believes nothing."""
+        seed = reader.integer("seed")
+        priorities = reader.array("priorities", np.float64, (None,))
         n_samples = len(priorities)
-        targets = reader.array("sample.targets", np.float64, (n_samples, n_targets))
-        weights = reader.array("sample.weights", np.float64, (n_samples,), lowest=0)
-        if document["sample"] == "dense":
-            X = reader.array("sample.X", np.float64, (n_samples, n_features))
+        targets = reader.array("targets", np.float64, (n_samples, n_targets))
+        weights = reader.array("weights", np.float64, (n_samples,), lowest=0)
+        if reader.text("layout", ("dense", "sparse")) == "dense":
+            X = reader.array("X", np.float64, (n_samples, n_features))
             return cls(seed, priorities, X, targets, weights)
         entries = (
-            reader.array("sample.data", np.float64, (None,)),
-            reader.array("sample.indices", np.int64, (None,), lowest=0),
-            reader.array("sample.indptr", np.int64, (n_samples + 1,), lowest=0),
+            reader.array("data", np.float64, (None,)),
+            reader.array("indices", np.int64, (None,), lowest=0),
+            reader.array("indptr", np.int64, (n_samples + 1,), lowest=0),
         )
         X = sparse.csr_array(entries, shape=(n_samples, n_features))
         X.check_format(full_check=True)

@@ -13,6 +13,7 @@ from histogp._classes import class_weights, codes_in, declared, merged
 from histogp._core.data import Array
 from histogp._core.least_squares.statistics import StreamingStatistics
 from histogp.exceptions import ModelFileError
+from histogp.io.schema import Reader, Writer
 
 Parts = Sequence[StreamingStatistics]
 
@@ -71,13 +72,12 @@ class NoTargets:
         """Fitted attributes of the estimator."""
         return {}
 
-    def to_state(self, writer: Any) -> dict[str, Any]:
-        """Entries of the document of a model file; arrays go to the writer."""
-        return {"classes": None, "is_vector": None}
+    def to_state(self, writer: Writer) -> None:
+        """Write them into a model file."""
 
-    def from_state(self, document: dict[str, Any], reader: Any, parts: Parts, balanced: bool) -> Any:
-        """The targets in a model file with these statistics; the inverse of `to_state`, which believes nothing."""
-        _refuse_unless(document["classes"] is None and len(parts) == 1 and parts[0].cross.shape[1] == 0)
+    def from_state(self, reader: Reader, parts: Parts, balanced: bool) -> Any:
+        """The targets in a model file with these statistics; believes nothing."""
+        _refuse_unless(len(parts) == 1 and parts[0].cross.shape[1] == 0)
         return self
 
 
@@ -110,12 +110,12 @@ class RealTargets(NoTargets):
             return values
         return values[0] if values.ndim > 1 else values[0].item()
 
-    def to_state(self, writer: Any) -> dict[str, Any]:
-        return {"classes": None, "is_vector": self.is_vector}
+    def to_state(self, writer: Writer) -> None:
+        writer.set("is_vector", self.is_vector)
 
-    def from_state(self, document: dict[str, Any], reader: Any, parts: Parts, balanced: bool) -> RealTargets:
-        n_targets, is_vector = parts[0].cross.shape[1], document["is_vector"]
-        _refuse_unless(document["classes"] is None and len(parts) == 1 and type(is_vector) is bool)
+    def from_state(self, reader: Reader, parts: Parts, balanced: bool) -> RealTargets:
+        n_targets, is_vector = parts[0].cross.shape[1], reader.flag("is_vector")
+        _refuse_unless(len(parts) == 1)
         _refuse_unless(n_targets == 1 or (n_targets > 1 and not is_vector))
         return RealTargets(n_targets, is_vector)
 
@@ -175,11 +175,11 @@ class ClassTargets(NoTargets):
     def attributes(self) -> dict[str, Any]:
         return {"classes_": self.classes} if len(self.classes) else {}
 
-    def to_state(self, writer: Any) -> dict[str, Any]:
-        return {"classes": writer.labels("classes", self.classes), "is_vector": None}
+    def to_state(self, writer: Writer) -> None:
+        writer.labels("classes", self.classes)
 
-    def from_state(self, document: dict[str, Any], reader: Any, parts: Parts, balanced: bool) -> ClassTargets:
-        classes = reader.labels("classes", document["classes"])
+    def from_state(self, reader: Reader, parts: Parts, balanced: bool) -> ClassTargets:
+        classes = reader.labels("classes")
         if len(classes) < 1 or not np.array_equal(np.unique(classes), classes):
             raise ModelFileError("its classes are damaged.")
         _refuse_unless(parts[0].cross.shape[1] == len(classes))

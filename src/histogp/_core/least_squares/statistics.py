@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,10 +12,8 @@ from scipy.linalg import blas
 
 from histogp._core.data import Array, dense
 from histogp._core.threads import suited_blas
-from histogp.exceptions import ModelFileError
-from histogp.io import container
+from histogp.io import schema
 
-FORMAT = 1
 _ARRAYS = ("gram", "sums", "cross", "target_sums", "target_gram")
 
 
@@ -124,41 +121,33 @@ class StreamingStatistics:
 
     def save(self, path: Any) -> None:
         """Write a file without code, in place of an older one as a whole or not at all; `load` reads it."""
-        document = {"format": FORMAT, "version": importlib.metadata.version("histogp"), "class": type(self).__name__}
-        container.write(path, document, self.arrays())
+        schema.save(self, path)
 
     @classmethod
     def load(cls, path: Any) -> StreamingStatistics:
         """Read a file that `save` wrote; the numbers are the same to the last bit."""
-        document, arrays = container.read(path)
-        if document.get("class") != cls.__name__ or document.get("format") != FORMAT:
-            raise ModelFileError(f"{str(path)!r} does not hold statistics that this version of histogp knows.")
-        try:
-            return cls.from_arrays(arrays)
-        except ModelFileError as error:
-            raise ModelFileError(f"{str(path)!r} is not intact: {error}") from None
+        return schema.load_one_of([cls.__name__], path)
 
-    def arrays(self, prefix: str = "") -> dict[str, Array]:
+    def arrays(self) -> dict[str, Array]:
         """All numbers by name, for files."""
         named = {name: getattr(self, name) for name in _ARRAYS}
-        named |= {"weight": np.array([self.weight]), "count": np.array([self.count], np.int64)}
-        return {f"{prefix}{name}": array for name, array in named.items()}
+        return named | {"weight": np.array([self.weight]), "count": np.array([self.count], np.int64)}
+
+    def _to_state(self, writer: schema.Writer) -> None:
+        """Write all numbers into a model file."""
+        for name, array in self.arrays().items():
+            writer.put(name, array)
 
     @classmethod
-    def from_arrays(cls, arrays: Any, prefix: str = "") -> StreamingStatistics:
-        """Statistics from the numbers of `arrays`, taken out of ``arrays`` by its method ``pop``; believes nothing."""
-        given: dict[str, Any] = {name: arrays.pop(f"{prefix}{name}", None) for name in (*_ARRAYS, "weight", "count")}
-        m, k = np.shape(given["cross"]) if np.ndim(given["cross"]) == 2 else (-1, -1)
-        shapes = {"gram": (m, m), "sums": (m,), "cross": (m, k), "target_sums": (k,), "target_gram": (k, k)}
-        shapes |= {"weight": (1,), "count": (1,)}
-        for name, shape in shapes.items():
-            array, dtype = given[name], np.int64 if name == "count" else np.float64
-            if array is None or array.shape != shape or array.dtype != dtype or not np.all(np.isfinite(array)):
-                raise ModelFileError(f"the array {prefix + name!r} is damaged.")
-        weight, count = float(given.pop("weight")[0]), int(given.pop("count")[0])
-        if weight < 0 or count < 0:
-            raise ModelFileError("its number of samples is damaged.")
-        return cls(**given, weight=weight, count=count)
+    def _from_state(cls, reader: schema.Reader) -> StreamingStatistics:
+        """The statistics in a model file; believes nothing."""
+        cross = reader.array("cross", np.float64, (None, None))
+        m, k = cross.shape
+        shapes = {"gram": (m, m), "sums": (m,), "target_sums": (k,), "target_gram": (k, k)}
+        given = {name: reader.array(name, np.float64, shape) for name, shape in shapes.items()}
+        weight = float(reader.array("weight", np.float64, (1,), lowest=0)[0])
+        count = int(reader.array("count", np.int64, (1,), lowest=0)[0])
+        return cls(**given, cross=cross, weight=weight, count=count)
 
 
 # Sparse features with a larger part of non-zeros are multiplied as dense ones. Of 4,000 x 1,000 with 2% the sparse

@@ -9,9 +9,12 @@ from typing import Literal
 import numpy as np
 
 from histogp._core.data import Array
+from histogp.io.schema import Reader, Writer
 
 # Samples up to which a dense factor is faster than iterating.
 MOST_DENSE_SAMPLES = 2_000
+# What positive numbers in files are not below.
+SMALLEST = float(np.nextafter(0, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +48,25 @@ class Noise:
         diagonals = self.sample[:, None] * self.negative
         diagonals[np.arange(len(self.sample)), self.output_of] = self.sample * self.positive[self.output_of]
         return diagonals
+
+    def to_state(self, writer: Writer) -> None:
+        """Write it into a model file."""
+        writer.put("sample", self.sample)
+        if self.positive is not None and self.negative is not None:
+            writer.put("positive", self.positive)
+            writer.put("negative", self.negative)
+
+    @classmethod
+    def from_state(cls, reader: Reader, targets: Array) -> Noise:
+        """The noise in a model file with these targets (N, M); believes nothing."""
+        n_samples, n_outputs = targets.shape
+        sample = reader.array("sample", np.float64, (n_samples,), lowest=SMALLEST)
+        if n_outputs == 1 or not reader.has("positive"):
+            return cls(sample)
+        positive, negative = (
+            reader.array(side, np.float64, (n_outputs,), lowest=SMALLEST) for side in ("positive", "negative")
+        )
+        return cls(sample, targets.argmax(axis=1), positive, negative)
 
     def scaled(self, factor: float) -> Noise:
         return replace(self, sample=self.sample * factor)

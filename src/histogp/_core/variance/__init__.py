@@ -10,11 +10,14 @@ import importlib
 import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 from histogp._core.data import Array, Rows
 from histogp._core.operators.contract import KernelOperator
 from histogp._core.solvers.problem import SolverOptions
+from histogp._core.threads import Versions
+from histogp.exceptions import ModelFileError
+from histogp.io.schema import Reader, Writer
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,25 @@ class Variance(NamedTuple):
     shortfall: str | None = None
 
 
+class Shape(NamedTuple):
+    """The model that something was prepared for."""
+
+    kernel: Any
+    n_features: int
+    n_samples: int
+
+
+class Kept(Protocol):
+    """Something prepared that writes and restores itself. Its version is what `VarianceMethod.option` was then."""
+
+    def to_state(self, writer: Writer, version: Any) -> None:
+        """Write it into a model file."""
+
+    @classmethod
+    def from_state(cls, reader: Reader, shape: Shape) -> tuple[Any, Self]:
+        """The version and the object in a model file; believes nothing."""
+
+
 class VarianceMethod:
     """A way to compute the latent variance of test rows, that is without noise.
 
@@ -45,13 +67,15 @@ class VarianceMethod:
     name : how users ask for it
     kind : whether it gives the variance itself, exactly or as an estimate, or a bound from above
     option : the name of the option that what it prepares depends on, or None
-    needs_training : whether it cannot do without the training samples; otherwise what it prepares goes into files
+    needs_training : whether it cannot do without the training samples; otherwise what it prepares goes into all files
+    keeps : the classes of what it prepares for files, by the names under which a posterior keeps that: `Kept`
     """
 
     name: ClassVar[str]
     kind: ClassVar[Literal["exact", "estimate", "bound"]]
     option: ClassVar[str | None] = None
     needs_training: ClassVar[bool] = True
+    keeps: ClassVar[dict[str, type[Kept]]] = {}
 
     def instead(self, operator: KernelOperator) -> str | None:
         """The name of a method that takes its place for this operator, or None."""
@@ -77,3 +101,20 @@ def _found() -> dict[str, VarianceMethod]:
 
 
 METHODS = _found()
+
+
+def write_kept(kept: Versions, writer: Writer, *, include_training: bool) -> None:
+    """Write what variance methods have prepared; without training samples what these alone make use of stays out."""
+    for method in METHODS.values():
+        if include_training or not method.needs_training:
+            for name in method.keeps.keys() & kept.keys():
+                version, value = kept[name]
+                value.to_state(writer.child(name), version)
+
+
+def read_kept(reader: Reader, shape: Shape) -> Versions:
+    """What `write_kept` has written; believes nothing."""
+    known = {name: cls for method in METHODS.values() for name, cls in method.keeps.items()}
+    if not set(reader.names()) <= known.keys():
+        raise ModelFileError("what it has prepared is damaged.")
+    return {name: known[name].from_state(reader.child(name), shape) for name in reader.names()}

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from histogp._core.data import Array, Rows
-from histogp._core.layouts import Layout
+from histogp._core.layouts import Layout, NodeLayout
 from histogp._core.operators.contract import KernelOperator, Tables, updates_of
 from histogp._core.solvers.iterative import solve_cg
 from histogp._core.solvers.preconditioner import Preconditioner, make_preconditioner
 from histogp._core.solvers.problem import Noise, SolverOptions
 from histogp._core.solvers.subspace import Subspace, leading_subspace
 from histogp._core.threads import single_threaded_blas
-from histogp._core.variance import Variance, VarianceMethod, VarianceOptions
+from histogp._core.variance import Shape, Variance, VarianceMethod, VarianceOptions
+from histogp.exceptions import ModelFileError
+from histogp.io.schema import Reader, Writer
 
 # With fewer samples there is nothing to weigh, and exact variances are quick.
 FEWEST_SAMPLES = 256
@@ -42,25 +44,6 @@ START_WEIGHTS = np.array([1.0, 0.0, 0.0])
 NEGLIGIBLE_SINGULAR_VALUE = 1e-6
 
 
-class Calibrated(VarianceMethod):
-    """Tables weighed to fit exact leave-one-out variances of a few training samples."""
-
-    name = "calibrated"
-    kind = "estimate"
-    needs_training = False
-
-    def instead(self, operator: KernelOperator) -> str | None:
-        few = operator.n_samples < FEWEST_SAMPLES
-        return "precise" if few or operator.offer(Tables) is None else None
-
-    def prepare(self, posterior: Any, options: VarianceOptions) -> CalibratedTables:
-        return calibrate(posterior.operator, posterior.largest_noise, options.solver.n_threads, posterior.seed)
-
-    def variance(self, posterior: Any, rows: Rows, options: VarianceOptions) -> Variance:
-        tables = posterior.prepared(self, options)
-        return Variance(tables.variance(rows, options.solver.n_threads), tables.shortfall)
-
-
 @dataclass(frozen=True, eq=False)
 class CalibratedTables:
     """``w_1 s(x) + w_2 K(x, x) + w_3 (K(x, x) - q(x))``, between 0 and ``K(x, x) - q(x)``.
@@ -85,6 +68,28 @@ class CalibratedTables:
     left_out: Array
     left_out_variances: Array
     shortfall: str | None = None
+
+    def to_state(self, writer: Writer, version: None) -> None:
+        """Write the tables into a model file."""
+        self.layout.to_state(writer)
+        for name in ("table", "weights", "left_out", "left_out_variances"):
+            writer.put(name, getattr(self, name))
+        writer.put("error", [self.error])
+
+    @classmethod
+    def from_state(cls, reader: Reader, shape: Shape) -> tuple[None, CalibratedTables]:
+        """The tables in a model file; believes nothing."""
+        layout = NodeLayout.from_state(reader, shape.kernel, shape.n_features)
+        left_out = reader.array("left_out", np.int64, (None,), lowest=0)
+        if left_out.size and left_out.max() >= shape.n_samples:
+            raise ModelFileError("its left-out samples do not exist.")
+        table = reader.array("table", np.float32, (layout.n_nodes, None))
+        if table.shape[1] < 1:
+            raise ModelFileError("its table is damaged.")
+        weights = reader.array("weights", np.float64, (3,))
+        error = float(reader.array("error", np.float64, (1,), lowest=0)[0])
+        variances = reader.array("left_out_variances", np.float64, left_out.shape, lowest=0)
+        return None, cls(layout, table, weights, error, left_out, variances)
 
     def variance(self, rows: Rows, n_threads: int = 1) -> Array:
         features, beyond = self.features(rows, n_threads)
@@ -187,6 +192,26 @@ def _fit(features: Array, exact: Array) -> tuple[Array, float]:
     leverage = np.minimum((left**2).sum(axis=1), 0.99)
     weights = START_WEIGHTS + right.T @ (change / values)
     return weights, float(np.sqrt(np.mean((residuals / (1 - leverage)) ** 2)))
+
+
+class Calibrated(VarianceMethod):
+    """Tables weighed to fit exact leave-one-out variances of a few training samples."""
+
+    name = "calibrated"
+    kind = "estimate"
+    needs_training = False
+    keeps: ClassVar = {"calibrated": CalibratedTables}
+
+    def instead(self, operator: KernelOperator) -> str | None:
+        few = operator.n_samples < FEWEST_SAMPLES
+        return "precise" if few or operator.offer(Tables) is None else None
+
+    def prepare(self, posterior: Any, options: VarianceOptions) -> CalibratedTables:
+        return calibrate(posterior.operator, posterior.largest_noise, options.solver.n_threads, posterior.seed)
+
+    def variance(self, posterior: Any, rows: Rows, options: VarianceOptions) -> Variance:
+        tables = posterior.prepared(self, options)
+        return Variance(tables.variance(rows, options.solver.n_threads), tables.shortfall)
 
 
 CALIBRATED = Calibrated()

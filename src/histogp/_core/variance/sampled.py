@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from histogp._core.data import Array, Rows
-from histogp._core.layouts import Layout
+from histogp._core.layouts import Layout, NodeLayout
 from histogp._core.operators.contract import Tables, require
 from histogp._core.solvers.system import System
-from histogp._core.variance import VarianceMethod, VarianceOptions
+from histogp._core.variance import Shape, VarianceMethod, VarianceOptions
+from histogp.io.schema import Reader, Writer
 
 # Nodes in each dimension; what interpolation loses is added.
 NODES_PER_FEATURE = 64
 # Draws that are made together, to bound memory.
 DRAWS_AT_ONCE = 64
-
-
-class Sampled(VarianceMethod):
-    """The mean square of posterior draws: unbiased up to tables with 64 nodes, with a relative error of sqrt(2 / S)."""
-
-    name = "sampled"
-    kind = "estimate"
-    option = "n_samples"
-    needs_training = False
-
-    def prepare(self, posterior: Any, options: VarianceOptions) -> PosteriorSamples:
-        system = posterior.system(options.n_samples, options.solver)
-        return PosteriorSamples.build(system, options.n_samples, min(options.solver.tol, 1e-2), posterior.seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +56,21 @@ class PosteriorSamples:
             spreads[:-1] += np.einsum("ij,ij->i", differences, differences) / n_samples
         return cls(layout, table, spreads)
 
+    def to_state(self, writer: Writer, version: int) -> None:
+        """Write the tables into a model file."""
+        writer.set("n_samples", version)
+        self.layout.to_state(writer)
+        writer.put("table", self.table)
+        writer.put("spreads", self.spreads)
+
+    @classmethod
+    def from_state(cls, reader: Reader, shape: Shape) -> tuple[int, PosteriorSamples]:
+        """The number of draws and the tables in a model file; believes nothing."""
+        layout = NodeLayout.from_state(reader, shape.kernel, shape.n_features)
+        n_samples = reader.integer("n_samples", 1)
+        table = reader.array("table", np.float32, (layout.n_nodes, n_samples))
+        return n_samples, cls(layout, table, reader.array("spreads", np.float64, (layout.n_nodes,), lowest=0))
+
     def deviations(self, rows: Rows, n_threads: int = 1) -> Array:
         """Jointly drawn ``f(x) - mean(x)``, (n, S), without what the bins hide."""
         return self.layout.read(self.table, self.layout.locate(rows, n_threads), n_threads)
@@ -77,6 +80,20 @@ class PosteriorSamples:
         deviations = self.layout.read(self.table, located, n_threads)
         squares = np.einsum("ij,ij->i", deviations, deviations, dtype=np.float64) / deviations.shape[1]
         return squares + located.gaps(self.spreads) + located.beyond
+
+
+class Sampled(VarianceMethod):
+    """The mean square of posterior draws: unbiased up to tables with 64 nodes, with a relative error of sqrt(2 / S)."""
+
+    name = "sampled"
+    kind = "estimate"
+    option = "n_samples"
+    needs_training = False
+    keeps: ClassVar = {"sampled": PosteriorSamples}
+
+    def prepare(self, posterior: Any, options: VarianceOptions) -> PosteriorSamples:
+        system = posterior.system(options.n_samples, options.solver)
+        return PosteriorSamples.build(system, options.n_samples, min(options.solver.tol, 1e-2), posterior.seed)
 
 
 SAMPLED = Sampled()

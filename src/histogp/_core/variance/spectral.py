@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from histogp._core.data import Array, Rows
 from histogp._core.operators.contract import KernelOperator, Tables, cross_blocks, require
-from histogp._core.predictors import Table
+from histogp._core.predictors import FloorTable, Table
 from histogp._core.solvers.subspace import largest_eigenvalue_bound
 from histogp._core.threads import single_threaded_blas
-from histogp._core.variance import Variance, VarianceMethod, VarianceOptions
+from histogp._core.variance import Shape, Variance, VarianceMethod, VarianceOptions
+from histogp.exceptions import ModelFileError
+from histogp.io.schema import Reader, Writer
 
 # Eigenvectors are iterated until their residuals are below this part of the largest eigenvalue.
 EIGENVECTOR_TOL = 1e-8
@@ -58,6 +60,24 @@ class Spectrum:
         ceilings = values + np.linalg.norm(residuals, axis=0)
         ceilings[0] = max(top, ceilings[0])
         return cls(vectors[:, :-1], values[:-1], np.maximum.accumulate(ceilings[::-1])[::-1])
+
+    def to_state(self, writer: Writer, version: int) -> None:
+        """Write the eigenvectors into a model file."""
+        writer.set("n_vectors", version)
+        for name in ("vectors", "values", "ceilings"):
+            writer.put(name, getattr(self, name))
+
+    @classmethod
+    def from_state(cls, reader: Reader, shape: Shape) -> tuple[int, Spectrum]:
+        """The number of eigenvectors that were asked for, and those in a model file; believes nothing."""
+        n_vectors = reader.integer("n_vectors")
+        vectors = reader.array("vectors", np.float64, (shape.n_samples, None))
+        count = vectors.shape[1]
+        values = reader.array("values", np.float64, (count,), lowest=0)
+        ceilings = reader.array("ceilings", np.float64, (count + 1,), lowest=0)
+        if count < min(n_vectors, shape.n_samples) or (count and values.min() <= 0) or ceilings[0] <= 0:
+            raise ModelFileError("its eigenvectors are damaged.")
+        return n_vectors, cls(vectors, values, ceilings)
 
     def fine_variance(self, operator: KernelOperator, rows: Rows, n_vectors: Array) -> Array:
         """Upper bounds of the variance with these numbers of eigenvectors, (n, len(n_vectors)): eq. 29."""
@@ -111,6 +131,7 @@ class Fine(VarianceMethod):
 
     name = "fine"
     kind = "bound"
+    keeps: ClassVar = {"spectrum": Spectrum}
 
     def variance(self, posterior: Any, rows: Rows, options: VarianceOptions) -> Variance:
         numbers = np.atleast_1d(options.n_eigenvectors)
@@ -128,19 +149,6 @@ class Coarse(VarianceMethod):
         operator = posterior.operator
         norms = require(operator, Tables, 'The variance "coarse"').norm_table()
         return CoarseTable(operator, norms, _ceiling(posterior))
-
-
-class CoarseQuantized(VarianceMethod):
-    """The bound of "coarse" from a table, read at the next node below, so that it stays a bound (q-CAPU)."""
-
-    name = "coarse-quantized"
-    kind = "bound"
-    option = "n_bins"
-    needs_training = False
-
-    def prepare(self, posterior: Any, options: VarianceOptions) -> FloorVariance:
-        tables = require(posterior.operator, Tables, 'The variance "coarse-quantized"')
-        return FloorVariance(tables.floor_table(options.n_bins, _ceiling(posterior)))
 
 
 def spectrum_of(posterior: Any, n_vectors: int) -> Spectrum:
@@ -178,8 +186,37 @@ class FloorVariance:
 
     table: Table
 
+    def to_state(self, writer: Writer, version: int) -> None:
+        """Write the table into a model file."""
+        table: Any = self.table
+        writer.set("n_bins", version)
+        writer.put("per_bin", table.per_bin)
+        writer.put("values", table.values)
+
+    @classmethod
+    def from_state(cls, reader: Reader, shape: Shape) -> tuple[int, FloorVariance]:
+        """The number of bins and the table in a model file; believes nothing."""
+        n_bins = reader.integer("n_bins", 1)
+        per_bin = reader.array("per_bin", np.float64, (shape.n_features,), lowest=0)
+        values = reader.array("values", np.float32, (shape.n_features, n_bins + 1), lowest=0)
+        return n_bins, cls(FloorTable(shape.kernel, per_bin, values))
+
     def variance(self, rows: Rows, n_threads: int = 1) -> Array:
         return np.maximum(self.table.evaluate(rows, n_threads), 0.0)
+
+
+class CoarseQuantized(VarianceMethod):
+    """The bound of "coarse" from a table, read at the next node below, so that it stays a bound (q-CAPU)."""
+
+    name = "coarse-quantized"
+    kind = "bound"
+    option = "n_bins"
+    needs_training = False
+    keeps: ClassVar = {"coarse-quantized": FloorVariance}
+
+    def prepare(self, posterior: Any, options: VarianceOptions) -> FloorVariance:
+        tables = require(posterior.operator, Tables, 'The variance "coarse-quantized"')
+        return FloorVariance(tables.floor_table(options.n_bins, _ceiling(posterior)))
 
 
 FINE, COARSE, COARSE_QUANTIZED = Fine(), Coarse(), CoarseQuantized()
