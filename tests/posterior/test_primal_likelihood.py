@@ -117,9 +117,9 @@ by_rank = pytest.mark.parametrize("n_features", [20, N, 150], ids=["fewer", "as 
 @pytest.mark.parametrize("weight", ONE_WEIGHT)
 def test_one_weight_for_all_by_an_eigendecomposition_and_by_factors(weight, noise, factor, n_features):
     objective = FeatureObjective(Data(waves_operator(n_features), NOISES[noise], Y))
-    for problems in objective._groups:
-        scaled = objective._scaled(problems, weight, factor)
-        plain = objective._of(problems, np.array([weight]), factor, True)
+    for group in objective._groups:
+        scaled = objective._by_spectrum(group, weight, factor)
+        plain = objective._by_factor(group, np.array([weight]), factor, True)
         # Directions with hardly any variance are rounding, which a large weight makes large.
         close_to(scaled, plain, rtol=1e-9 if weight <= 1 else 1e-6)
 
@@ -172,7 +172,7 @@ def test_one_dimension_has_one_weight_too():
     operator = kernel_operator(values, FixedChi2(points), 1)
     objective = FeatureObjective(Data(operator, NOISES["per problem"], Y))
     for weight in (0.0, 0.4, 9.0):
-        plain = [objective._of(problems, np.array([weight]), 0.5, True) for problems in objective._groups]
+        plain = [objective._by_factor(group, np.array([weight]), 0.5, True) for group in objective._groups]
         found = objective.at(np.array([weight]), 0.5)
         assert found.value == pytest.approx(sum(part.value for part in plain), rel=1e-11)
         for side in ("data_fit_gradient", "complexity_gradient"):

@@ -60,9 +60,9 @@ class Codec(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """Classes as one-against-rest problems with targets +1 and -1; ``y`` is the number of a class.
+    """Classes as one-against-rest outputs with targets +1 and -1; ``y`` is the number of a class.
 
-    classes : (n_classes,), sorted. Up to two of them make one problem, whose positive side is the second.
+    classes : (n_classes,), sorted. Up to two of them make one output, whose positive side is the second.
     """
 
     classes: Array

@@ -59,7 +59,7 @@ NODES_PER_FEATURE = 64
 
 
 class Covariances:
-    """Posterior covariances between test rows and a few rows of reference: exact up to 512 training rows.
+    """Posterior covariances between test rows and a few rows of reference: exact up to 512 training samples.
 
     Above that they are read from tables at 64 nodes in each dimension.
     """
@@ -79,7 +79,7 @@ class Covariances:
             self._table = tables.tabulate(self._layout, self._solutions).astype(np.float32)
 
     def evaluate(self, rows: Rows) -> Array:
-        """(n, m) for n test rows and m of reference."""
+        """Posterior covariances, (n, m), between n test rows and the m rows of reference."""
         out = self._operator.cross(rows, self._reference)
         if self._layout is not None:
             return out - self._layout.read(self._table, self._layout.locate(rows, self._n_threads), self._n_threads)

@@ -103,7 +103,7 @@ class Rows(Compressed):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(N, D), as arrays have it."""
+        """The shape (N, D) of the rows as an array."""
         return len(self.indptr) - 1, self.n_columns
 
     @classmethod
@@ -220,7 +220,7 @@ class SortedColumns(Compressed):
 
     @classmethod
     def checked(cls, indptr: Array, row_of: Array, values: Array, n_rows: int) -> SortedColumns:
-        """From arrays of unknown origin, of the right types; compiled loops trust what they are given."""
+        """Columns from arrays of unknown origin, of the right types; compiled loops trust what they are given."""
         nnz = len(row_of)
         # Compared, not subtracted: differences may overflow and hide a wrong order.
         ordered = np.all(indptr[1:] >= indptr[:-1])
@@ -287,11 +287,11 @@ class SortedColumns(Compressed):
         return Rows(indptr, column_of, row_values, self.n_columns)
 
     def extend(self, rows: Rows) -> SortedColumns:
-        """With further rows, numbered after the present ones; they are merged in when they are first needed."""
+        """The columns with further rows, numbered after the present ones; merged in when they are first needed."""
         return _Extended(self, rows)
 
     def merge(self, rows: Rows) -> SortedColumns:
-        """With further rows, merged in at once; nothing is sorted again."""
+        """The columns with further rows, merged in at once; nothing is sorted again."""
         more = SortedColumns.from_rows(rows)
         indptr = self.indptr + more.indptr
         row_of = np.empty(indptr[-1], np.uint32)
@@ -386,7 +386,7 @@ def _transpose(indptr: Array, index: Array, values: Array, n_groups: int, n_thre
 
 
 def _even_parts(length: int, elements_each: int, n_parts: int) -> list[list[tuple[int, int]]]:
-    """Like `Compressed.parts` for a dense array: ``length`` groups of ``elements_each`` elements."""
+    """Ranges of ``length`` groups of ``elements_each`` elements for each of ``n_parts`` threads, of equal work."""
     return _Groups(np.arange(length + 1, dtype=np.int64) * elements_each).parts(n_parts)
 
 

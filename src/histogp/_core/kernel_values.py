@@ -64,7 +64,7 @@ class KernelValue:
         return self.n_features
 
     def hyperparameters(self, rows: Rows, noise: float, mean_square: float) -> list[Hyperparameter]:
-        """What a search may change, for training rows, the present noise and targets of this mean square."""
+        """What a search may change, for training samples, the present noise and targets of this mean square."""
         around = (min(noise, mean_square) / WIDEST_FACTOR, max(noise, mean_square) * WIDEST_FACTOR)
         own = Hyperparameter("scale", np.ones(1), (1 / _ANY_WEIGHT, _ANY_WEIGHT))
         if self.learns_weights:

@@ -60,7 +60,7 @@ class Likelihood:
 def exact_likelihood(
     operator: KernelOperator, noise: Noise, targets: Array, *, derivatives: bool = False
 ) -> Likelihood:
-    """By a dense Cholesky factor of each matrix, in time cubic in N."""
+    """The likelihood by a dense Cholesky factor of each matrix, in time cubic in N."""
     matrix = operator.matrix()
     diagonals = noise.diagonals()
     n, n_outputs = targets.shape
@@ -124,7 +124,7 @@ def estimated_likelihood(
     start: tuple[Array, Array] | None = None,
     derivatives: bool = False,
 ) -> Likelihood:
-    """By stochastic Lanczos quadrature, with ``n_probes`` for each matrix.
+    """The likelihood by stochastic Lanczos quadrature, with ``n_probes`` for each matrix.
 
     From a ``start``, solutions for targets and probes at hyperparameters nearby, there are derivatives but no value.
     The same state of ``rng`` gives the same probes.

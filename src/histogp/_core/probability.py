@@ -89,7 +89,7 @@ def fit_temperature(means: Array, codes: Array, weights: Array) -> float:
 
 
 def log_probabilities(scores: Array, temperature: float) -> Array:
-    """Of a softmax of the scores (n, M) times the factor, (n, n_classes); a single score is the second class's."""
+    """Logarithms of a softmax of scores (n, M) times the factor, (n, n_classes); one score is the second class's."""
     return log_softmax(temperature * _of_classes(scores), axis=1)
 
 
@@ -130,7 +130,7 @@ class DirichletProblem:
     def build(
         cls, operator: KernelOperator, codes: Array, n_classes: int, weights: Array, rng: np.random.Generator
     ) -> DirichletProblem:
-        """From the numbers of the classes (N,) and the weights of the samples (N,)."""
+        """The problem of samples with the numbers of their classes (N,) and weights (N,)."""
         shapes = np.where(codes[:, None] == np.arange(n_classes), 1.0, 0.0) + CONCENTRATION
         spread = np.log(1 / shapes + 1)
         targets = np.log(shapes) - spread / 2

@@ -161,7 +161,7 @@ class BlockMap(FeatureMap):
         self._n_features_out = len(self.block_of_)
 
     def _output_widths(self) -> list[int]:
-        """Of each block."""
+        """The number of features that each block yields."""
         if not self._projects:
             return self._widths
         if self._sums is None:  # from a file
@@ -173,7 +173,7 @@ class BlockMap(FeatureMap):
         return self.pca_components is not None
 
     def _components(self) -> list[Components]:
-        """Of each block; found when they are first needed."""
+        """The components of each block; found when they are first needed."""
 
         def find() -> list[Components]:
             pairs = zip(self._sums or [], self._output_widths(), strict=True)
@@ -312,7 +312,7 @@ def _in_a_line(value: Any) -> str:
 
 
 def _numbers(X: Any, name: str, columns: Any) -> Array:
-    """Of the columns of a block."""
+    """The numbers of the columns of a block."""
     try:
         if isinstance(columns, slice) and columns.start is None and columns.stop is None:
             columns = np.arange(X.shape[1])[columns]  # without a bound it would count as one of names

@@ -141,7 +141,7 @@ class AdditiveChi2Map(_AdditiveMap):
         Terms of the expansion of each feature, as those of `histogp.kernels.Chi2`. The error of "direct" falls by a
         factor of about three with each; "auto", with "direct" only, takes as many as meet ``tol``.
     tol : float, default=1e-3
-        For ``n_terms="auto"``: the sum of the absolute errors of all features over pairs of training rows, up to
+        For ``n_terms="auto"``: the sum of the absolute errors of all features over pairs of training samples, up to
         256 of them, in proportion to the sum of the kernel.
     points : {"refined", "greedy"}, default="refined"
         How "direct" chooses its points: "greedy" is algorithm 1 of the paper, with the same points for all features;

@@ -107,7 +107,7 @@ class ExpChi2Sampler(FeatureMap):
     n_components : int, default=2000
         Output columns: pairs of cosines and sines; the last of an odd number is a cosine with a random phase.
     beta : float or {"median", "evidence"}, default="median"
-        Inverse width. "median" is one over the median of chi2 between training rows; "evidence" that under which the
+        Inverse width. "median" is one over the median of chi2 between training samples; "evidence" that under which the
         labels or targets of up to 500 of them are most likely, from a sixteenth to sixteen times the former.
     n_terms : int, default=3
         Terms of the additive map for each feature.

@@ -167,7 +167,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         method : {"precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"}, default="precise"
-            Times are for 10,000 training rows with 1,000 sparse features; what a method needs is prepared once, when
+            Times are for 10,000 training samples with 1,000 sparse features; what a method needs is prepared once, when
             it is first used, and goes into a file that is saved after that.
 
             - "precise" (PUP in gp-hik-ijcv2016): solves one system for each row, in blocks; milliseconds. Never too
@@ -180,7 +180,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             - "sampled": the mean square of ``n_samples`` posterior draws in tables; microseconds, whatever the number
               of training samples. With a relative error of ``sqrt(2 / n_samples)``, and no bias but that of tables
               with 64 nodes a feature: none for counts, one in a hundred where the noise is not tiny.
-            - "calibrated": tables combined by weights that fit exact leave-one-out variances of a few training rows;
+            - "calibrated": tables combined by weights that fit exact leave-one-out variances of a few training samples;
               microseconds, whatever the number of training samples. ``variance_error_`` is its relative error for new
               rows like those of training; a training row itself has less variance than that. Below 256 training
               samples it is "precise".
@@ -214,7 +214,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     @property
     @reading
     def variance_error_(self) -> float:
-        """The relative error of the variance "calibrated": the root mean square over left-out training rows.
+        """The relative error of the variance "calibrated": the root mean square over left-out training samples.
 
         Computed when it is first asked for; zero below 256 training samples, where this variance is precise.
         """

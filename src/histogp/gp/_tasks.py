@@ -45,7 +45,7 @@ class Samples:
         return cls(np.flatnonzero(kept), y[kept], weights[kept], len(weights))
 
     def joined(self, more: Samples) -> Samples:
-        """With samples that were given after these."""
+        """The samples and those that were given after them."""
         return Samples(
             np.concatenate([self.ids, self.n_given + more.ids]),
             np.concatenate([self.y, more.y]),
@@ -133,7 +133,7 @@ class Task(Protocol[C]):
 
 @dataclass(frozen=True)
 class Classification:
-    """Of label regression, one class against the rest."""
+    """Classification by label regression, one class against the rest."""
 
     class_weight: Any
 
@@ -216,7 +216,7 @@ def _without_lost_classes(classes: Array, had: Array, samples: Samples, kept: Ar
 
 @dataclass(frozen=True)
 class Regression:
-    """Of one or several real outputs."""
+    """Regression on one or several real outputs."""
 
     normalize_y: bool
 
@@ -281,7 +281,7 @@ def _check_outputs(codec: Reals, y: Array) -> None:
 
 
 def _precision(y: Array) -> np.dtype:
-    """Only float32 data with float32 targets give float32 predictions."""
+    """The precision of predictions: float32 for float32 data with float32 targets, float64 otherwise."""
     return np.dtype(np.float32 if np.result_type(y.dtype, np.float32) == np.float32 else np.float64)
 
 

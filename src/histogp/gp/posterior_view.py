@@ -139,7 +139,7 @@ class PosteriorView:
         return lambda X: covariances.evaluate(self._estimator._test_rows(X))
 
     def observations(self, n_samples: int) -> Observations:
-        """None so far; ``n_samples`` is how many will be added, about."""
+        """An empty set of observations, to which about ``n_samples`` will be added."""
         observed = Observed(self._system(n_samples), self.noise, self._tol)
         return Observations(observed, self._estimator._test_rows)
 
@@ -192,7 +192,7 @@ class Observations:
         self._observed.add(self._rows_of(x))
 
     def explained(self, X: Any, known: Array | None = None) -> Array:
-        """By what the observations explain samples: the sum of squares of a row is what its variance loses.
+        """Coordinates by which observations explain samples: the sum of squares of a row is what its variance loses.
 
         Parameters
         ----------

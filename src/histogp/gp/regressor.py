@@ -288,7 +288,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         return mean[..., None] + deviations * np.asarray(self._codec.unit)[..., None]
 
     def _covariance(self, X: Any, include_noise: bool) -> Array:
-        """Of all rows of X, for targets in the unit of learning, (n, n)."""
+        """Covariances of all pairs of rows of X, for targets in the unit of learning, (n, n)."""
         posterior = self._posterior_with_training()
         covariance = self._without_shortfall(posterior.covariance(self._test_rows(X), self._variance_options()))
         if include_noise:

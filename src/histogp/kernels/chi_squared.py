@@ -45,7 +45,7 @@ class Chi2(_ByFeatures):
         Terms of the expansion of each feature. The error falls by a factor of about three with each; "auto" takes as
         many as meet ``tol``.
     tol : float, default=1e-3
-        For ``n_terms="auto"``: the sum of the absolute errors of all features over pairs of training rows, up to
+        For ``n_terms="auto"``: the sum of the absolute errors of all features over pairs of training samples, up to
         256 of them, in proportion to the sum of the kernel.
     weights : float, array-like of shape (n_features,) or (n_groups,), "ard" or None, default=None
         As those of `HistogramIntersection`.
@@ -121,7 +121,7 @@ class ExpChi2(_ByFeatures):
     n_components : int, default=2000
         Random features, an even number. The error falls with its root, the time grows with its square.
     beta : float or {"median", "evidence"}, default="median"
-        Inverse width. "median" is one over the median of chi2 between training rows; "evidence" that under which the
+        Inverse width. "median" is one over the median of chi2 between training samples; "evidence" that under which the
         targets of up to 500 of them are most likely. An estimator chooses it again when it learns further as long as it
         has fewer than 512 samples. Until it is a number, the kernel cannot be called.
     n_terms : int, default=3

@@ -287,7 +287,7 @@ class Learned:
         self.__dict__.update(state, solution=Lazy())
 
     def changed(self, **values: Any) -> Learned:
-        """With other values, and nothing computed from them yet."""
+        """What was learned, with other values, and nothing computed from them yet."""
         return replace(self, **values, solution=Lazy())
 
     @property
@@ -374,7 +374,7 @@ class Learned:
         return out
 
     def statistics(self, balanced: bool = False) -> StreamingStatistics:
-        """Of features and targets to learn from; refuses those of no samples, and warns of those with few digits."""
+        """Statistics of features and targets; refuses those of no samples, and warns of those with few digits."""
         found = self.targets.statistics(self.parts, balanced)
         if found.count == 0:
             raise ValueError("There are no labeled samples with a positive weight to learn from yet.")
@@ -449,7 +449,7 @@ class Sample:
 
     @classmethod
     def draw(cls, seed: int, n_before: int, size: int, X: Any, targets: Array, weights: Array) -> Sample:
-        """Up to ``size`` of samples that come after ``n_before`` others; none of those without weight."""
+        """A draw of up to ``size`` of samples that come after ``n_before`` others; none of those without weight."""
         random_numbers = np.random.default_rng([seed, n_before]).random(X.shape[0])
         priorities = np.where(weights > 0, random_numbers, np.inf)
         chosen = np.argsort(priorities, kind="stable")[:size]
@@ -473,7 +473,7 @@ class Sample:
         return Sample(self.seed, self.priorities[order], self.X[order], self.targets[order], self.weights[order])
 
     def with_targets(self, places: Array, n_targets: int) -> Sample:
-        """Among more targets, where the present ones are at ``places``; the others are zero."""
+        """The samples with more targets, among which the present ones are at ``places``; the others are zero."""
         targets = np.zeros((len(self.targets), n_targets))
         targets[:, places] = self.targets
         return replace(self, targets=targets)

@@ -20,7 +20,7 @@ Parts = Sequence[StreamingStatistics]
 
 @dataclass(frozen=True, eq=False)
 class NoTargets:
-    """For models that look at samples alone, and the contract of the others.
+    """Targets of models that look at samples alone, and the contract of all other kinds.
 
     Targets know what y means as far as the samples so far tell. They encode y as numbers (n, n_targets).
     """

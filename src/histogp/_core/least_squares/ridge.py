@@ -34,7 +34,7 @@ class Components:
 
     @classmethod
     def of(cls, problem: Quadratic, n_components: int | None = None) -> Components:
-        """All components, or the leading ones: algorithm 2 of chi2-linear-approximation."""
+        """The components of least squares, all or the leading ones: algorithm 2 of chi2-linear-approximation."""
         m = len(problem.means)
         subset = None if n_components is None else [m - n_components, m - 1]
         return cls._descending(problem, *linalg.eigh(problem.hessian, subset_by_index=subset))
@@ -88,7 +88,7 @@ class Ridge:
         *,
         intercept: bool = True,
     ) -> Ridge:
-        """With all components, or the leading ones of the labeled and unlabeled samples together."""
+        """The regression on all components, or on the leading ones of labeled and unlabeled samples together."""
         problem = Quadratic.of(statistics, intercept=intercept)
         if unlabeled is None or n_components is None:
             components = Components.of(problem, n_components)

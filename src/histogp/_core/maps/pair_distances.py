@@ -82,7 +82,7 @@ def most_likely(X: Any, targets: Array) -> float:
 
 
 def _log_likelihood(kernel: Array, targets: Array) -> float:
-    """Of a process with this covariance, up to a constant."""
+    """The log-likelihood of a process with this covariance, up to a constant."""
     values, vectors = eigh(kernel, overwrite_a=True, check_finite=False)
     squares = np.sum((vectors.T @ targets) ** 2, axis=1)
     n_values = len(values) * targets.shape[1]

@@ -37,7 +37,7 @@ class Distribution:
 
     @classmethod
     def of(cls, rows: Rows, *, by_column: bool) -> Distribution:
-        """With a scale for every column, or in the units of the features.
+        """The distribution of values with a scale for every column, or in the units of the features.
 
         A column's scale is ``sum x^1.5 / sum x^0.5``: where its values matter most to the kernel. Empty columns have
         that of the others.
@@ -170,5 +170,5 @@ def best_interval(rows: Rows, kernel: str, n_terms: int) -> float:
 
 
 def geometric_mean(rows: Rows) -> float:
-    """Of the non-zero values; one if there are none."""
+    """The geometric mean of the non-zero values; one if there are none."""
     return float(np.exp(np.log(rows.values).mean())) if len(rows.values) else 1.0

@@ -244,7 +244,7 @@ class FeatureOperator(KernelOperator):
         return {"weights": self._weight_sums(self.unweighted()._squared_norms())}
 
     def _squared_norms(self) -> Array:
-        """Of each feature over the training samples, (n_components,)."""
+        """The squared norm of each feature over the training samples, (n_components,)."""
         total = np.zeros(self.n_components)
         for _, Z in self.blocks():
             total += _squares(Z).sum(axis=0)

@@ -41,7 +41,7 @@ class Levels(Compressed):
 
     @classmethod
     def build(cls, data: SortedColumns, n_threads: int) -> Levels | None:
-        """None if there are too many levels."""
+        """The levels of sorted columns; None if there are too many."""
         is_first = np.empty(len(data.values), bool)
         is_first[:1] = True
         np.not_equal(data.values[1:], data.values[:-1], out=is_first[1:])
@@ -58,7 +58,7 @@ class Levels(Compressed):
         return cls(rows.indptr, rows.values, columns, counts)
 
     def extend(self, rows: Rows) -> Levels | None:
-        """With further rows; None if they bring too many levels."""
+        """The levels with further rows; None if these bring too many."""
         known = self.columns
         n_known = known.n_rows
         column_of = np.concatenate([known.expand(np.arange(known.n_columns)), rows.column_of])

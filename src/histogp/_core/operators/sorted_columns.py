@@ -30,7 +30,7 @@ class SortedOperator(KernelOperator):
     Parameters
     ----------
     data : SortedColumns
-        The training rows, raw values.
+        The training samples, raw values.
     kernel : Intersection
     n_threads : int
         Parts in which leaves run. Results depend on it in rounding only.

@@ -34,12 +34,12 @@ class _SharedNoise:
 
     @cached_property
     def statistics(self) -> StreamingStatistics:
-        """Of the features, weighted by the inverse noise."""
+        """Statistics of the features, weighted by the inverse noise."""
         return weighted_gram(self.operator, None, self.diagonal, self.targets)
 
     @property
     def log_noise(self) -> float:
-        """The sum of its logarithms."""
+        """The sum of the logarithms of the noise."""
         return float(np.log(self.diagonal).sum())
 
     @property
@@ -87,13 +87,13 @@ class FeatureObjective:
         return self.at(space.kernel_at(theta).weights, space.noise_factor(theta))
 
     def at(self, weights: Array | None, noise_factor: float, *, derivatives: bool = True) -> Likelihood:
-        """With weights (n_weights,) of the kernel and noise times a factor."""
+        """The likelihood with weights (n_weights,) of the kernel and noise times a factor."""
         if weights is None:
             weights = np.ones(int(self._plain.weight_of.max()) + 1)
         if len(weights) == 1 and derivatives:
-            parts = [self._scaled(outputs, float(weights[0]), noise_factor) for outputs in self._groups]
+            parts = [self._by_spectrum(outputs, float(weights[0]), noise_factor) for outputs in self._groups]
         else:
-            parts = [self._of(outputs, weights, noise_factor, derivatives) for outputs in self._groups]
+            parts = [self._by_factor(outputs, weights, noise_factor, derivatives) for outputs in self._groups]
         return Likelihood(
             sum(part.value for part in parts),
             None,
@@ -102,8 +102,8 @@ class FeatureObjective:
             data_term=sum(part.data_term for part in parts),
         )
 
-    def _scaled(self, outputs: _SharedNoise, weight: float, factor: float) -> Likelihood:
-        """With one weight for all features: from one eigendecomposition for all values of it and of the noise."""
+    def _by_spectrum(self, outputs: _SharedNoise, weight: float, factor: float) -> Likelihood:
+        """The likelihood with one weight for all features, from an eigendecomposition that is made once."""
         values, along = outputs.spectrum
         n, n_targets = self.data.targets.shape[0], along.shape[1]
         values, along = values / factor, along / factor
@@ -129,8 +129,8 @@ class FeatureObjective:
             data_term=data_term,
         )
 
-    def _of(self, outputs: _SharedNoise, weights: Array, factor: float, derivatives: bool) -> Likelihood:
-        """With one weight for each feature or group, (n_weights,): from a factor of the features' Gram matrix."""
+    def _by_factor(self, outputs: _SharedNoise, weights: Array, factor: float, derivatives: bool) -> Likelihood:
+        """The likelihood with one weight for each feature or group, (n_weights,), from a factor of the Gram matrix."""
         statistics = outputs.statistics
         n, n_targets = self.data.targets.shape[0], statistics.cross.shape[1]
         rank = len(statistics.sums)

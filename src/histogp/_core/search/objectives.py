@@ -46,7 +46,7 @@ class Data:
 
     @property
     def mean_square(self) -> float:
-        """Of the targets; one if they are all zero."""
+        """The mean square of the targets; one if they are all zero."""
         return float(np.mean(self.targets**2)) or 1.0
 
     @property
@@ -64,7 +64,7 @@ class Objective(Protocol):
 
 
 class Exact:
-    """By Cholesky factors, with derivatives."""
+    """The likelihood by Cholesky factors, with derivatives."""
 
     is_exact = True
 
@@ -76,7 +76,7 @@ class Exact:
 
 
 class Bounded:
-    """A lower bound, without derivatives. The random start of the subspace is always the same."""
+    """A lower bound of the likelihood, without derivatives. The random start of the subspace is always the same."""
 
     is_exact = False
 
@@ -101,7 +101,7 @@ class Bounded:
 
 
 class Estimated:
-    """By quadrature with derivatives, always from the same random numbers, so that values compare."""
+    """The likelihood by quadrature, with derivatives, always from the same random numbers, so that values compare."""
 
     is_exact = False
 
@@ -186,7 +186,7 @@ def quadrature_of(
 def _preconditioner(
     data: Data, n_probes: int, options: SolverOptions, rng: np.random.Generator
 ) -> Preconditioner | None:
-    """For targets and probes together."""
+    """A preconditioner for targets and probes together."""
     n_sides = data.targets.shape[1] + n_probes * data.n_matrices
     return make_preconditioner(data.operator, data.noise, n_sides, options, rng)
 

@@ -59,7 +59,7 @@ class OptimizationOptions:
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """theta : the best point; value, error : its likelihood, NaN if it was seen on a sample only;
+    """theta : the best point; value, error : its likelihood, NaN if it was seen on a subset only;
     alpha : the solution there, or near; path : all evaluations.
     """
 
@@ -107,7 +107,7 @@ def optimize_likelihood(
 
 
 class _Search:
-    """best : the best point of the whole space so far, with its likelihood unless that is of a sample.
+    """best : the best point of the whole space so far, with its likelihood unless that is of a subset.
     failure : why the last point without a likelihood has none.
     """
 
@@ -130,9 +130,9 @@ class _Search:
         self.best_value = -np.inf
         self.failure = "their likelihood is not finite."
         self.converged = True
-        self.n_examples = data.operator.n_samples
+        self.n_samples = data.operator.n_samples
         self.priors = Priors(data, options.prior_width, space.noise)
-        self.sample = data if self.n_examples <= self.sample_size() else self.subset(self.sample_size())
+        self.first_data = data if self.n_samples <= self.subset_size() else self.subset(self.subset_size())
         self.objective = self.make_objective()
 
     def make_objective(self) -> Objective:
@@ -141,7 +141,7 @@ class _Search:
             return Bounded(self.data, options.bound, options.solver, int(self.rng.integers(2**31)))
         if FeatureObjective.suits(self.data.operator):
             return FeatureObjective(self.data)
-        if options.method == "exact" or self.sample is self.data:
+        if options.method == "exact" or self.first_data is self.data:
             return Exact(self.data)
         return self.estimated(self.data)
 
@@ -181,7 +181,7 @@ class _Search:
 
     def search_few(self, space: Space, start: Array) -> Array:
         """Search a space of few hyperparameters by the method that suits them; the theta found."""
-        coordinates = Coordinates(space, self.sample.operator, self.priors.mean_square)
+        coordinates = Coordinates(space, self.first_data.operator, self.priors.mean_square)
         begin = coordinates.from_theta(start)
         if not self.options.warm:
             begin = self.priors.sensible(coordinates, begin)
@@ -246,7 +246,7 @@ class _Search:
     def ascend_levels(self, coordinates: Coordinates, start: Array) -> Array:
         """Exactly on a small subset, then with more samples and at last all, each time from what was found before."""
         in_one_step = self.options.warm or self.objective.is_exact
-        objective: Objective = self.objective if in_one_step else Exact(self.sample)
+        objective: Objective = self.objective if in_one_step else Exact(self.first_data)
         size = objective.data.operator.n_samples
         hessian = np.diag(self.stiffness(coordinates, size))
         starts = [start] if self.options.warm else self.starts(coordinates, start)
@@ -254,9 +254,9 @@ class _Search:
             (self.newton(objective, coordinates, begin, hessian) for begin in starts),
             key=lambda minimum: minimum.value,
         )
-        while size < self.n_examples:
-            larger = SAMPLES_FACTOR * size if SAMPLES_FACTOR**2 * size <= self.n_examples else self.n_examples
-            objective = self.objective if larger == self.n_examples else self.estimated(self.subset(larger))
+        while size < self.n_samples:
+            larger = SAMPLES_FACTOR * size if SAMPLES_FACTOR**2 * size <= self.n_samples else self.n_samples
+            objective = self.objective if larger == self.n_samples else self.estimated(self.subset(larger))
             self.best_value = -np.inf  # those of fewer samples do not compare
             found = self.newton(objective, coordinates, found.x, found.hessian * larger / size)
             size = larger
@@ -278,12 +278,12 @@ class _Search:
             confirm=is_exact,
         )
 
-    def stiffness(self, coordinates: Coordinates, n_examples: int) -> Array:
+    def stiffness(self, coordinates: Coordinates, n_samples: int) -> Array:
         """A first guess of the second derivatives of the likelihood: large for the noise, small for a transform."""
-        return n_examples * self.data.targets.shape[1] * np.where(coordinates.names == "noise", 1 / 4, 1 / 40)
+        return n_samples * self.data.targets.shape[1] * np.where(coordinates.names == "noise", 1 / 4, 1 / 40)
 
     def subset(self, size: int) -> Data:
-        return self.data.subset(np.sort(self.rng.choice(self.n_examples, size, replace=False)))
+        return self.data.subset(np.sort(self.rng.choice(self.n_samples, size, replace=False)))
 
     def estimated(self, data: Data) -> Estimated:
         return Estimated(data, self.options.n_probes, self.options.solver, int(self.rng.integers(2**31)))
@@ -295,7 +295,7 @@ class _Search:
         ]
         return [start, *others]
 
-    def sample_size(self) -> int:
+    def subset_size(self) -> int:
         """Fewer samples where every output has a matrix of its own."""
         return int(FIRST_SAMPLES / np.cbrt(self.data.n_matrices))
 
@@ -336,14 +336,14 @@ class _Search:
         return -value, coordinates.slope(theta, its_slope - space.gradient(theta, result.derivatives))
 
     def record(
-        self, space: Space, x: Array, result: Likelihood, penalized: float, n_examples: int | None = None
+        self, space: Space, x: Array, result: Likelihood, penalized: float, n_samples: int | None = None
     ) -> None:
         """Append an evaluation to the path, remember it if it is the best, and let the caller stop."""
         theta = self.translate(space, x)
         row: Row = {
             "log_marginal_likelihood": result.value,
             "standard_error": result.error,
-            "n_examples": n_examples or self.n_examples,
+            "n_examples": n_samples or self.n_samples,
             "n_products": result.n_products,
         }
         for one, values in self.space.parts(theta):
@@ -355,7 +355,7 @@ class _Search:
         self.path.append(row)
         if penalized >= self.best_value:
             self.best_value = penalized
-            complete = n_examples is None or n_examples == self.n_examples
+            complete = n_samples is None or n_samples == self.n_samples
             self.best = theta, result if complete else None
         if self.report is not None and self.report(row):
             raise StoppedError

@@ -77,7 +77,7 @@ def minimize(
 def _measured_hessian(
     function: Callable[[Array], tuple[float, Array]], x: Array, slope: Array, bounds: Array, known: Array
 ) -> Array:
-    """From derivatives at p points nearby, made positive definite; what is ``known`` where there are none."""
+    """The Hessian from derivatives at p points nearby, made positive definite; ``known`` rows where there are none."""
     columns = known.copy()
     for k, unit in enumerate(np.eye(len(x))):
         step = DIFFERENCE_STEP if x[k] + DIFFERENCE_STEP <= bounds[k, 1] else -DIFFERENCE_STEP

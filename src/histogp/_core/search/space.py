@@ -28,7 +28,7 @@ class Space:
     def of(
         cls, kernel: KernelValue, rows: Rows, noise: float, mean_square: float, names: Sequence[str] | None = None
     ) -> Space:
-        """The hyperparameters ``names`` of a kernel, or all, for training rows and targets of this mean square.
+        """The hyperparameters ``names`` of a kernel, or all, for training samples and targets of this mean square.
 
         The part of a name after ``__`` is enough: "eta" is "transform__eta".
         """
@@ -62,7 +62,7 @@ class Space:
 
     @property
     def bounds(self) -> Array:
-        """(p, 2)"""
+        """Bounds of theta, (p, 2)."""
         return np.log(np.concatenate([np.tile(one.bounds, (len(one.start), 1)) for one in self.free]))
 
     def parts(self, theta: Array) -> Iterator[tuple[Hyperparameter, Array]]:

@@ -170,7 +170,7 @@ class Factor:
 
     @classmethod
     def of(cls, matrix: Array, diagonal: Array) -> Factor:
-        """For ``A = matrix + diag(diagonal)``."""
+        """The factor of ``A = matrix + diag(diagonal)``."""
         return cls(((np.empty((len(matrix), 0)), _triangle(matrix, diagonal)),))
 
     @property
@@ -190,7 +190,7 @@ class Factor:
         return out
 
     def extended(self, border: Array, corner: Array, diagonal: Array) -> Factor:
-        """For A bordered by columns (N, m), and ``corner + diag(diagonal)``, (m, m), where these meet."""
+        """The factor of A bordered by columns (N, m), and ``corner + diag(diagonal)``, (m, m), where these meet."""
         left = self._half_solved(border).T
         triangle = _triangle(corner - left @ left.T, diagonal)
         panels = (*self.panels, (left, triangle))
@@ -243,7 +243,7 @@ class FeatureFactor:
 
     @classmethod
     def of(cls, operator: KernelOperator, diagonal: Array) -> FeatureFactor:
-        """For the training samples of the operator, with noise (N,)."""
+        """The factor for the training samples of the operator, with noise (N,)."""
         gram = weighted_gram(operator, None, diagonal).gram
         return cls(operator, diagonal, gram, factor_of(gram))
 
@@ -258,7 +258,7 @@ class FeatureFactor:
         return np.ascontiguousarray(found)
 
     def extended(self, operator: KernelOperator, rows: Rows, diagonal: Array) -> FeatureFactor:
-        """For the operator with further rows, of this noise."""
+        """The factor for the operator with further rows, of the noise ``diagonal``."""
         gram = self.gram + weighted_gram(operator, rows, diagonal).gram
         return FeatureFactor(operator, np.concatenate([self.diagonal, diagonal]), gram, factor_of(gram))
 

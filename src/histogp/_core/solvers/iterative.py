@@ -42,7 +42,7 @@ class IterativeSystem(System):
     def build(
         cls, operator: KernelOperator, noise: Noise, n_outputs: int, options: SolverOptions, rng: np.random.Generator
     ) -> IterativeSystem:
-        """With a preconditioner that pays for ``n_outputs`` right-hand sides."""
+        """A system with a preconditioner that pays for ``n_outputs`` right-hand sides."""
         preconditioner = make_preconditioner(operator, noise, n_outputs, options, rng)
         return cls(operator, noise, options, preconditioner, operator.n_samples, n_outputs)
 

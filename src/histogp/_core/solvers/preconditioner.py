@@ -165,13 +165,13 @@ class Preconditioner:
         return np.sqrt(self._scale) * out
 
     def with_threads(self, n_threads: int) -> Preconditioner:
-        """With another number of threads."""
+        """The preconditioner on another number of threads."""
         other = copy.copy(self)
         other._n_threads = n_threads
         return other
 
     def updated(self, operator: KernelOperator, rows: Rows, noise: Noise, same_noise: bool) -> Preconditioner:
-        """For the operator with further rows after the present ones, perhaps none, and perhaps another noise, too."""
+        """The preconditioner for an operator with further rows, perhaps none, after the present ones, and its noise."""
         n_old = len(self._diagonals)
         factor = self._factor.extended(operator, rows) if rows.n_rows else self._factor
         with single_threaded_blas():

@@ -114,14 +114,14 @@ class System(ABC):
 
     @abstractmethod
     def updated(self, operator: KernelOperator, rows: Rows, noise: Noise) -> Self | None:
-        """For the operator with further ``rows`` after the present ones, perhaps none, and perhaps another noise.
+        """The system for the operator with further ``rows``, perhaps none, after the present ones, and its noise.
 
         None if there is nothing to gain against a new one.
         """
 
     @abstractmethod
     def with_options(self, options: SolverOptions) -> Self:
-        """With another limit of iterations and number of threads."""
+        """The system with another limit of iterations and number of threads."""
 
     _unit_tol: ClassVar[float] = 0.0
 

@@ -51,13 +51,13 @@ class CalibratedTables:
     s adds up the variances that the dimensions have if each is observed alone: close to the variance where the
     dimensions hardly interact, as in bags of words. ``q = k^T V (V^T A V)^-1 V^T k`` for a subspace V is a part of
     what the data explain, so that ``K(x, x) - q(x)`` bounds the variance; it knows what the dimensions share. The
-    weights fit exact leave-one-out variances of a few training rows, which neither s nor V have seen. Heights beyond
+    weights fit exact leave-one-out variances of a few training samples, which neither s nor V have seen. Heights beyond
     those of training add to the variance as they are, and do not count in the formula.
 
     table : (n_nodes, 1 + r), of s and ``(V^T A V)^(-1/2) V^T k``, single precision
     weights : (3,)
     error : the root mean square of the relative error, by leave-one-out of the fit
-    left_out, left_out_variances : (n,), training rows that the tables have not seen, and their variances
+    left_out, left_out_variances : (n,), training samples that the tables have not seen, and their variances
     shortfall : a sentence if the solver stopped early, or None
     """
 
