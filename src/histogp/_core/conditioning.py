@@ -36,7 +36,7 @@ class Observed:
         kernel = self._operator.cross(row).T
         solution = self._system.solve(kernel, self._tol)
         prior = self._operator.diagonal(row)[0]
-        variance = prior - np.vdot(kernel + solution.remainder, solution.values) - explained @ explained
+        variance = prior - np.vdot(kernel + solution.residual, solution.values) - explained @ explained
         self._factor.append(np.append(explained, np.sqrt(max(variance, 0.0) + self._noise)))
         self._tables.append(self._operator.table(solution.values))
         self._rows.append(row)

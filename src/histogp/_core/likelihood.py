@@ -104,7 +104,7 @@ def bounded_likelihood(
     if bound not in get_args(BoundName):
         raise ValueError(f"Unknown bound {bound!r}; known are {', '.join(map(repr, get_args(BoundName)))}.")
     determinants = getattr(determinant_bounds(operator, noise, subspace), bound)
-    alpha, r = solution.values, solution.remainder
+    alpha, r = solution.values, solution.residual
     data_term = float(np.sum((targets + r) * alpha) + np.sum(r**2 / noise.diagonals()))
     log_determinant = float(np.sum(np.broadcast_to(determinants, targets.shape[1])))
     value = -(data_term + log_determinant + targets.size * np.log(2 * np.pi)) / 2
@@ -145,7 +145,7 @@ def estimated_likelihood(
         outputs=outputs,
     )
     alpha, solved = solution.values[:, :n_outputs], solution.values[:, n_outputs:]
-    data_term = float(np.sum((targets + solution.remainder[:, :n_outputs]) * alpha))
+    data_term = float(np.sum((targets + solution.residual[:, :n_outputs]) * alpha))
     value, error = np.nan, np.nan
     if start is None:
         forms = log_forms(solution.steps[:, n_outputs:], solution.ratios[:, n_outputs:])

@@ -372,7 +372,7 @@ def condition(
     if system is None:
         system = build_system(operator, noise, targets.shape[1], options, rng)
     solution = system.solve(targets, options.tol, start=start, callback=callback, verify=True)
-    residual = float(solution.residuals.max())
+    residual = float(solution.relative_residuals.max())
     if not (np.isfinite(residual) and np.all(np.isfinite(solution.values))):
         raise ValueError("The solution overflows; scale features, targets and weights to moderate values.")
     kept = system if keep or system.is_light else None

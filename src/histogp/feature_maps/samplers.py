@@ -175,7 +175,7 @@ class ExpChi2Sampler(FeatureMap):
         """
         X = validate_features(self, X, reset=True)
         self.additive_ = self._additive().fit(X)
-        self.beta_ = self._width(X, y)
+        self.beta_ = self._choose_beta(X, y)
         rng = np.random.default_rng(int(check_random_state(self.random_state).randint(2**31)))
         self._install(
             RandomWaves.draw(self.additive_._map, X.shape[1], int(self.n_components), self.beta_, self.sampling, rng)
@@ -186,7 +186,7 @@ class ExpChi2Sampler(FeatureMap):
         self._waves = chosen
         self._n_features_out = chosen.n_components
 
-    def _width(self, X: Any, y: Any) -> float:
+    def _choose_beta(self, X: Any, y: Any) -> float:
         """The factor beta of the distances: given, one over their median, or the most likely one for y."""
         if self.beta == "median":
             return inverse_median(X)

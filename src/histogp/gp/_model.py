@@ -367,7 +367,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         """Learn from scratch and set the fitted attributes; ``context`` is that of scikit-learn's callbacks."""
         task = self._task()
         X, y = validate_features(self, X, reset=True, y=y, **task.y_checks)
-        encoded = task.begin(y, check_sample_weight(sample_weight, X), declared)
+        encoded = task.encode_first(y, check_sample_weight(sample_weight, X), declared)
         if not encoded.kept.all():
             X, y = X[encoded.kept], None if y is None else y[encoded.kept]
         announce_compilation()
@@ -381,7 +381,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         rng = np.random.default_rng(seed)
         options = self._solver_options()
         targets = problem.targets
-        self._say(f"{operator.n_samples} rows, {operator.n_features} features, {targets.shape[1]} problems sorted")
+        self._say(f"{operator.n_samples} samples, {operator.n_features} features, {targets.shape[1]} outputs sorted")
 
         def after_evaluation(row: Row) -> bool:
             self._say(describe_evaluation(row))
@@ -516,19 +516,19 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         if not (solution.converged or solution.stopped_by_callback):
             warn(
                 f"The solver stopped after {solution.n_iterations} iterations with a relative residual of "
-                f"{solution.residuals.max():.1e}, above the target tol={self.tol:g}; raise max_iter, tol or noise, or "
-                "give a larger preconditioner_rank.",
+                f"{solution.relative_residuals.max():.1e}, above the target tol={self.tol:g}; raise max_iter, tol or "
+                "noise, or give a larger preconditioner_rank.",
                 NotConvergedWarning,
             )
         self.kernel_ = tuned.kernel
         self.noise_ = tuned.noise_value
-        codec = self._without_shortfall(task.finish(encoded, posterior, self.noise_, self._options()))
+        codec = self._without_shortfall(task.complete_codec(encoded, posterior, self.noise_, self._options()))
         self._install(posterior, codec, encoded.samples)
         self.feature_relevance_ = posterior.operator.relevance()
         self.n_examples_ = posterior.operator.n_samples
         self.n_nonzeros_ = posterior.operator.cost
         self.n_iter_ = solution.n_iterations
-        self.residual_ = solution.residuals
+        self.residual_ = solution.relative_residuals
         self.n_products_ = solution.n_products
         self.preconditioner_rank_ = solution.rank
         self._since_search = since_search

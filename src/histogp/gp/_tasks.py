@@ -56,7 +56,9 @@ class Samples:
     def only(self, kept: Array) -> Samples:
         """The samples where the mask ``kept`` (N,) is true; refuses to keep none."""
         if not kept.any():
-            raise ValueError("These are all training samples; a model without any is one that has not been fitted.")
+            raise ValueError(
+                "These are all training samples, and a model needs at least one: keep some, or fit another model."
+            )
         return replace(self, ids=self.ids[kept], y=self.y[kept], weights=self.weights[kept])
 
     def index_of(self, ids: Any) -> Array:
@@ -107,7 +109,7 @@ class Task(Protocol[C]):
     codec: ClassVar[type[Any]]
     y_checks: ClassVar[dict[str, bool]]
 
-    def begin(self, y: Any, weights: Array, declared: Array | None = None) -> Encoded[C]:
+    def encode_first(self, y: Any, weights: Array, declared: Array | None = None) -> Encoded[C]:
         """The first samples; ``declared`` are classes to know of, None if ``y`` has all there are."""
 
     def extend(self, codec: C, samples: Samples, y: Any, weights: Array, declared: Array | None = None) -> Encoded[C]:
@@ -122,7 +124,7 @@ class Task(Protocol[C]):
     def warm_start(self, alpha: Array, before: C, after: C, shared_noise: bool) -> Array:
         """Solutions, (N, M), for the codec ``before`` as a guess of those for the codec ``after``."""
 
-    def finish(
+    def complete_codec(
         self, encoded: Encoded[C], posterior: Posterior, noise: float, options: PredictionOptions
     ) -> tuple[C, str | None]:
         """The codec with what only the posterior tells; and a sentence if variances fell short, or None."""
@@ -140,7 +142,7 @@ class Classification:
     codec: ClassVar[type[Classes]] = Classes
     y_checks: ClassVar[dict[str, bool]] = {}
 
-    def begin(self, y: Array, weights: Array, declared: Array | None = None) -> Encoded[Classes]:
+    def encode_first(self, y: Array, weights: Array, declared: Array | None = None) -> Encoded[Classes]:
         """The first samples; their classes are those of y and those ``declared``, at least two unless declared."""
         check_classification_targets(y)
         classes = np.unique(y) if declared is None else merged(declared, y)
@@ -150,7 +152,9 @@ class Classification:
             compute_class_weight(self.class_weight, classes=classes, y=y)  # refuses classes that it does not name
         weights = self._without_ignored(y, weights)
         if not weights.any():
-            raise ValueError("class_weight and sample_weight together leave no sample with a positive weight.")
+            raise ValueError(
+                "class_weight and sample_weight together leave no sample with a positive weight; give some."
+            )
         return Encoded(Classes(classes), Samples.given(codes_in(classes, y), weights), weights > 0)
 
     def extend(
@@ -192,7 +196,7 @@ class Classification:
     def warm_start(self, alpha: Array, before: Classes, after: Classes, shared_noise: bool) -> Array:
         return carried_over(alpha, before.classes, after.classes, shared_noise)
 
-    def finish(
+    def complete_codec(
         self, encoded: Encoded[Classes], posterior: Posterior, noise: float, options: PredictionOptions
     ) -> tuple[Classes, None]:
         return encoded.codec, None
@@ -223,7 +227,7 @@ class Regression:
     codec: ClassVar[type[Reals]] = Reals
     y_checks: ClassVar[dict[str, bool]] = {"multi_output": True, "y_numeric": True}
 
-    def begin(self, y: Array, weights: Array, declared: Array | None = None) -> Encoded[Reals]:
+    def encode_first(self, y: Array, weights: Array, declared: Array | None = None) -> Encoded[Reals]:
         samples = Samples.given(np.asarray(y, np.float64), weights)
         return self._encoded(samples, _precision(y), weights > 0)
 
@@ -254,7 +258,7 @@ class Regression:
     def warm_start(self, alpha: Array, before: Reals, after: Reals, shared_noise: bool) -> Array:
         return alpha * np.reshape(before.unit / after.unit, -1)
 
-    def finish(
+    def complete_codec(
         self, encoded: Encoded[Reals], posterior: Posterior, noise: float, options: PredictionOptions
     ) -> tuple[Reals, None]:
         return encoded.codec, None
@@ -296,7 +300,7 @@ class OneClass:
     codec: ClassVar[type[Inliers]] = Inliers
     y_checks: ClassVar[dict[str, bool]] = {}
 
-    def begin(self, y: None, weights: Array, declared: Array | None = None) -> Encoded[Inliers]:
+    def encode_first(self, y: None, weights: Array, declared: Array | None = None) -> Encoded[Inliers]:
         return self._encoded(Samples.given(np.ones(len(weights)), weights), weights > 0)
 
     def extend(
@@ -320,7 +324,7 @@ class OneClass:
     def warm_start(self, alpha: Array, before: Inliers, after: Inliers, shared_noise: bool) -> Array:
         return alpha
 
-    def finish(
+    def complete_codec(
         self, encoded: Encoded[Inliers], posterior: Posterior, noise: float, options: PredictionOptions
     ) -> tuple[Inliers, str | None]:
         """The codec with its offset: a quantile of the scores of the samples, left out one at a time if "auto"."""

@@ -18,7 +18,7 @@ from histogp.gp._tasks import OneClass
 
 
 class HistogramGPOneClass(OutlierMixin, HistogramGP):
-    """Detects rows that are unlike the training samples (gp-hik-uncertainty-accv2012, section 6.3).
+    """Detects samples that are unlike the training samples (gp-hik-uncertainty-accv2012, section 6.3).
 
     A Gaussian process learns that all training samples have the label 1; of a row unlike them it knows nothing: its
     variance stays high and its mean near zero.

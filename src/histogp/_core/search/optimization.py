@@ -143,7 +143,7 @@ class _Search:
             return FeatureObjective(self.data)
         if options.method == "exact" or self.first_data is self.data:
             return Exact(self.data)
-        return self.estimated(self.data)
+        return self.make_estimated(self.data)
 
     def run(self) -> None:
         """Search the whole space; weights begin with one scale for all, and the smallest become zero at last."""
@@ -163,7 +163,7 @@ class _Search:
             return
         rates = self.options.sparsity / (common.values(theta)["scale"] * weights.start)
         self.priors.rates = rates
-        theta = self.translate(common, theta)
+        theta = self.to_whole_space(common, theta)
         self.best_value = -np.inf  # from here on with the prior
         if isinstance(self.objective, Estimated):
             self.converged &= search_weights(
@@ -173,29 +173,29 @@ class _Search:
                 rates,
                 gain=SMALLEST_GAIN,
                 max_steps=self.options.max_steps,
-                record=lambda x, result, value: self.record(self.space, x, result, value),
+                record=lambda x, result, value: self.record_evaluation(self.space, x, result, value),
             )
         else:
             self.search_few(self.space, theta)
-        self.prune(self.best[0])
+        self.prune_weights(self.best[0])
 
     def search_few(self, space: Space, start: Array) -> Array:
         """Search a space of few hyperparameters by the method that suits them; the theta found."""
         coordinates = Coordinates(space, self.first_data.operator, self.priors.mean_square)
         begin = coordinates.from_theta(start)
         if not self.options.warm:
-            begin = self.priors.sensible(coordinates, begin)
+            begin = self.priors.sensible_start(coordinates, begin)
         if self.options.method == "bound":
-            x = self.simplex(coordinates, begin)
+            x = self.search_by_simplex(coordinates, begin)
         elif "weights" in coordinates.names:
-            x = self.descend(coordinates, begin)
+            x = self.search_by_derivatives(coordinates, begin)
         else:
-            x = self.ascend_levels(coordinates, begin)
+            x = self.search_growing_subsets(coordinates, begin)
         return coordinates.to_theta(x)
 
-    def simplex(self, coordinates: Coordinates, start: Array) -> Array:
+    def search_by_simplex(self, coordinates: Coordinates, start: Array) -> Array:
         """Nelder and Mead's method, which needs no derivatives."""
-        return self.best_of(
+        return self.find_best_of(
             coordinates,
             start,
             lambda begin: optimize.minimize(
@@ -212,7 +212,7 @@ class _Search:
             ),
         )
 
-    def descend(self, coordinates: Coordinates, start: Array) -> Array:
+    def search_by_derivatives(self, coordinates: Coordinates, start: Array) -> Array:
         """Many hyperparameters with exact derivatives: L-BFGS-B."""
         worst = 0.0
 
@@ -224,7 +224,7 @@ class _Search:
             worst = max(worst, abs(value))
             return value, slope
 
-        return self.best_of(
+        return self.find_best_of(
             coordinates,
             start,
             lambda begin: optimize.minimize(
@@ -237,33 +237,35 @@ class _Search:
             ),
         )
 
-    def best_of(self, coordinates: Coordinates, start: Array, search: Callable[[Array], Any]) -> Array:
+    def find_best_of(self, coordinates: Coordinates, start: Array, search: Callable[[Array], Any]) -> Array:
         """The best result of SciPy's searches from all starts."""
-        found = min((search(begin) for begin in self.starts(coordinates, start)), key=lambda result: result.fun)
+        found = min((search(begin) for begin in self.draw_starts(coordinates, start)), key=lambda result: result.fun)
         self.converged &= bool(found.nfev < self.options.max_steps)
         return found.x
 
-    def ascend_levels(self, coordinates: Coordinates, start: Array) -> Array:
+    def search_growing_subsets(self, coordinates: Coordinates, start: Array) -> Array:
         """Exactly on a small subset, then with more samples and at last all, each time from what was found before."""
         in_one_step = self.options.warm or self.objective.is_exact
         objective: Objective = self.objective if in_one_step else Exact(self.first_data)
         size = objective.data.operator.n_samples
-        hessian = np.diag(self.stiffness(coordinates, size))
-        starts = [start] if self.options.warm else self.starts(coordinates, start)
+        hessian = np.diag(self.guess_stiffness(coordinates, size))
+        starts = [start] if self.options.warm else self.draw_starts(coordinates, start)
         found = min(
-            (self.newton(objective, coordinates, begin, hessian) for begin in starts),
+            (self.search_by_newton_steps(objective, coordinates, begin, hessian) for begin in starts),
             key=lambda minimum: minimum.value,
         )
         while size < self.n_samples:
             larger = SAMPLES_FACTOR * size if SAMPLES_FACTOR**2 * size <= self.n_samples else self.n_samples
-            objective = self.objective if larger == self.n_samples else self.estimated(self.subset(larger))
+            objective = self.objective if larger == self.n_samples else self.make_estimated(self.subset(larger))
             self.best_value = -np.inf  # those of fewer samples do not compare
-            found = self.newton(objective, coordinates, found.x, found.hessian * larger / size)
+            found = self.search_by_newton_steps(objective, coordinates, found.x, found.hessian * larger / size)
             size = larger
         self.converged &= found.converged
         return found.x
 
-    def newton(self, objective: Objective, coordinates: Coordinates, start: Array, hessian: Array) -> Minimum:
+    def search_by_newton_steps(
+        self, objective: Objective, coordinates: Coordinates, start: Array, hessian: Array
+    ) -> Minimum:
         """The minimum found by quasi-Newton steps from ``start``, as exactly as the objective allows."""
         # What a warm search could still gain by exact steps is less than the next samples will change.
         is_exact = objective.is_exact and not self.options.warm
@@ -278,17 +280,17 @@ class _Search:
             confirm=is_exact,
         )
 
-    def stiffness(self, coordinates: Coordinates, n_samples: int) -> Array:
+    def guess_stiffness(self, coordinates: Coordinates, n_samples: int) -> Array:
         """A first guess of the second derivatives of the likelihood: large for the noise, small for a transform."""
         return n_samples * self.data.targets.shape[1] * np.where(coordinates.names == "noise", 1 / 4, 1 / 40)
 
     def subset(self, size: int) -> Data:
         return self.data.subset(np.sort(self.rng.choice(self.n_samples, size, replace=False)))
 
-    def estimated(self, data: Data) -> Estimated:
+    def make_estimated(self, data: Data) -> Estimated:
         return Estimated(data, self.options.n_probes, self.options.solver, int(self.rng.integers(2**31)))
 
-    def starts(self, coordinates: Coordinates, start: Array) -> list[Array]:
+    def draw_starts(self, coordinates: Coordinates, start: Array) -> list[Array]:
         others = [
             np.clip(start + self.rng.uniform(-START_SPREAD, START_SPREAD, len(start)), *coordinates.bounds.T)
             for _ in range(self.options.n_starts - 1)
@@ -299,7 +301,7 @@ class _Search:
         """Fewer samples where every output has a matrix of its own."""
         return int(FIRST_SAMPLES / np.cbrt(self.data.n_matrices))
 
-    def prune(self, theta: Array) -> None:
+    def prune_weights(self, theta: Array) -> None:
         """Weights that do not matter become exactly zero, unless the likelihood falls."""
         parts = []
         for one, values in self.space.parts(theta):
@@ -307,13 +309,13 @@ class _Search:
             keep = (one.name != "weights") | (relative >= NEGLIGIBLE_WEIGHT_SHARE * relative.max())
             parts.append(np.where(keep, np.log(values), -np.inf))
         pruned = np.concatenate(parts)
-        before, after = (self.attempt(self.objective, self.space, point) for point in (theta, pruned))
+        before, after = (self.evaluate_if_possible(self.objective, self.space, point) for point in (theta, pruned))
         if before is None or after is None:
             return
         worth = after.value >= before.value - SMALLEST_GAIN
-        self.record(self.space, pruned if worth else theta, after if worth else before, np.inf)
+        self.record_evaluation(self.space, pruned if worth else theta, after if worth else before, np.inf)
 
-    def attempt(self, objective: Objective, space: Space, theta: Array) -> Likelihood | None:
+    def evaluate_if_possible(self, objective: Objective, space: Space, theta: Array) -> Likelihood | None:
         """The likelihood, or None where it cannot be computed, for instance with too little noise."""
         try:
             result = objective(space, theta)
@@ -325,21 +327,21 @@ class _Search:
     def evaluate(self, objective: Objective, coordinates: Coordinates, x: Array) -> tuple[float, Array]:
         """What is minimized, and its derivative."""
         space, theta = coordinates.space, coordinates.to_theta(x)
-        result = self.attempt(objective, space, theta)
+        result = self.evaluate_if_possible(objective, space, theta)
         if result is None:
             return np.inf, np.zeros_like(x)
         penalty, its_slope = self.priors.penalty(coordinates, theta)
         value = result.value - penalty
-        self.record(space, theta, result, value, objective.data.operator.n_samples)
+        self.record_evaluation(space, theta, result, value, objective.data.operator.n_samples)
         if not result.data_fit_gradient:
             return -value, np.empty(0)
         return -value, coordinates.slope(theta, its_slope - space.gradient(theta, result.derivatives))
 
-    def record(
+    def record_evaluation(
         self, space: Space, x: Array, result: Likelihood, penalized: float, n_samples: int | None = None
     ) -> None:
         """Append an evaluation to the path, remember it if it is the best, and let the caller stop."""
-        theta = self.translate(space, x)
+        theta = self.to_whole_space(space, x)
         row: Row = {
             "log_marginal_likelihood": result.value,
             "standard_error": result.error,
@@ -360,7 +362,7 @@ class _Search:
         if self.report is not None and self.report(row):
             raise StoppedError
 
-    def translate(self, space: Space, x: Array) -> Array:
+    def to_whole_space(self, space: Space, x: Array) -> Array:
         """A point of the space with a common weight as one of the whole space."""
         if space is self.space:
             return x

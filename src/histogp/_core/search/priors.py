@@ -50,7 +50,7 @@ class Priors:
             slope = slope + distance / self.width**2 * its_slope
         return value, slope
 
-    def sensible(self, coordinates: Coordinates, x: Array) -> Array:
+    def sensible_start(self, coordinates: Coordinates, x: Array) -> Array:
         """A place to start from: x, unless noise or variance have nothing to do with the targets."""
         x = x.copy()
         for name, middle in (("noise", self._noise_middle), ("scale", np.log(self.mean_square))):

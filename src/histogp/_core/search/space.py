@@ -47,7 +47,8 @@ class Space:
         for one in open_ones:
             if one.name not in full_names:
                 raise ValueError(
-                    f'The kernel has {one.name}="ard", but "{one.name}" is not among the parameters to optimize.'
+                    f'The kernel has {one.name}="ard", but "{one.name}" is not among the parameters to optimize: '
+                    "name it there, too, or give numbers."
                 )
         return space.only(full_names)
 

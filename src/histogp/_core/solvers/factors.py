@@ -54,13 +54,13 @@ class DirectSystem(System):
             for output in np.unique(outputs):
                 own = outputs == output
                 values[:, own] = self.factors[output].solve(sides[:, own])
-        remainder = np.zeros_like(values)
+        residual = np.zeros_like(values)
         if verify:
-            remainder = sides - self.operator.matmat(values) - self.noise.diagonals()[:, outputs] * values
-        reached = relative(remainder, np.abs(sides).max(axis=0))
+            residual = sides - self.operator.matmat(values) - self.noise.diagonals()[:, outputs] * values
+        reached = relative(residual, np.abs(sides).max(axis=0))
         # The tolerance is not aimed at, but a solution that misses it, for tiny noise, does not count as converged.
         return Solution(
-            values, remainder, reached, n_iterations=1, n_products=n_sides, converged=bool(np.all(reached <= tol))
+            values, residual, reached, n_iterations=1, n_products=n_sides, converged=bool(np.all(reached <= tol))
         )
 
     def with_options(self, options: SolverOptions) -> Self:

@@ -98,15 +98,15 @@ Callback = Callable[[int, Array, Callable[[], Array]], bool]
 class Solution:
     """The solution (N, M), what it cost, and the true float64 residuals ``max|r| / max|b|``, (M,).
 
-    ``remainder`` (N, M) is ``b - A x``, in float64.
+    ``residual`` (N, M) is ``b - A x``, in float64.
 
     ``steps`` (n, M) and ``ratios`` (n - 1, M) are the coefficients of conjugate gradients up to the first restart, NaN
     where a column was left out; none for other solvers and from a start other than zero.
     """
 
     values: Array
-    remainder: Array
-    residuals: Array
+    residual: Array
+    relative_residuals: Array
     n_iterations: int
     n_products: int
     converged: bool

@@ -16,7 +16,7 @@ from histogp._core.data import Array, Rows
 from histogp._core.operators.contract import KernelOperator, cross_blocks
 from histogp._core.solvers.problem import Callback, Noise, Solution, SolverOptions
 
-# The remainder may hide this part of a variance by its bound, which is far above the error for most data. Otherwise the
+# The residual may hide this part of a variance by its bound, which is far above the error for most data. Otherwise the
 # solver is asked for more, a few times.
 UNCLEAR_SHARE = 0.05
 MORE_SOLVES = 3
@@ -60,14 +60,14 @@ class System(ABC):
         """Solve for each column of the right-hand sides, (N, M).
 
         ``outputs`` (M,) says to which output each column belongs where each has its noise, by default its own.
-        ``start`` is a guess of the solutions. With factors the remainders are rounding, and taken as zero unless
+        ``start`` is a guess of the solutions. With factors the residuals are rounding, and taken as zero unless
         ``verify`` asks for them.
         """
 
     def latent_variance(self, rows: Rows, tol: float) -> tuple[Array, float]:
         """``K(x, x) - k^T A^-1 k`` for each test row and matrix, (n, n_matrices), and its excess.
 
-        ``A^-1 k`` is known up to a remainder r. With ``2 k^T a - a^T A a`` in place of ``k^T a`` the variance is never
+        ``A^-1 k`` is known up to a residual r. With ``2 k^T a - a^T A a`` in place of ``k^T a`` the variance is never
         too small, and too large by ``r^T A^-1 r <= |r|^2 / min(noise)``, the square of what r looks like. The excess is
         by how much the worst may be too large, zero where that does not matter.
         """
@@ -85,14 +85,14 @@ class System(ABC):
 
     def covariance(self, rows: Rows, tol: float) -> tuple[Array, float]:
         """``K(x, x') - k(x)^T A^-1 k(x')`` for all pairs of test rows, (n, n), and its excess as for variances."""
-        kernel, values, remainder = np.empty((3, self.operator.n_samples, rows.n_rows))
+        kernel, values, residual = np.empty((3, self.operator.n_samples, rows.n_rows))
         prior, worst = self.operator.diagonal(rows), 0.0
         for some, columns in kernel_columns(self.operator, rows):
             solution, excess = self._solve_clearly(columns, prior[some], tol, np.zeros(columns.shape[1], int))
-            kernel[:, some], values[:, some], remainder[:, some] = columns, solution.values, solution.remainder
+            kernel[:, some], values[:, some], residual[:, some] = columns, solution.values, solution.residual
             worst = max(worst, excess)
-        # To second order in the remainders, and symmetric.
-        explained = kernel.T @ values + values.T @ remainder
+        # To second order in the residuals, and symmetric.
+        explained = kernel.T @ values + values.T @ residual
         out = self.operator.cross(rows, rows) - (explained + explained.T) / 2
         np.fill_diagonal(out, np.clip(out.diagonal(), 0.0, None))
         return out, worst
@@ -130,21 +130,21 @@ class System(ABC):
         return ROWS_AT_ONCE
 
     def _solve_clearly(self, sides: Array, prior: Array, tol: float, outputs: Array) -> tuple[Solution, float]:
-        """A solution for kernel columns, and the excess; where remainders leave the variance unclear, it goes on."""
+        """A solution for kernel columns, and the excess; where residuals leave the variance unclear, it goes on."""
         floor = self.noise.diagonals().min()
         solution = self.solve(sides, tol, outputs=outputs)
         for _ in range(MORE_SOLVES):
             # What is left of a prior variance is known to rounding only.
-            remainder = solution.remainder
+            residual = solution.residual
             variance = np.maximum(prior - _explained(sides, solution), VARIANCE_ROUNDING * prior)
-            excess = np.einsum("ij,ij->j", remainder, remainder) / floor / np.where(prior > 0, variance, 1.0)
+            excess = np.einsum("ij,ij->j", residual, residual) / floor / np.where(prior > 0, variance, 1.0)
             if not solution.converged or excess.max() <= UNCLEAR_SHARE:
                 break
             tol *= np.sqrt(UNCLEAR_SHARE / excess.max()) / 3
             solution = self.solve(sides, max(tol, SMALLEST_TOL), outputs=outputs, start=solution.values)
         if solution.converged and excess.max() <= UNCLEAR_SHARE:
             return solution, 0.0
-        return solution, float(np.einsum("ij,ij->j", solution.remainder, solution.remainder).max() / floor)
+        return solution, float(np.einsum("ij,ij->j", solution.residual, solution.residual).max() / floor)
 
 
 def kernel_columns(operator: KernelOperator, rows: Rows, n_columns: int = ROWS_AT_ONCE) -> Iterator[tuple[slice, Any]]:
@@ -159,4 +159,4 @@ def kernel_columns(operator: KernelOperator, rows: Rows, n_columns: int = ROWS_A
 
 def _explained(kernel: Array, solution: Solution) -> Array:
     """``2 k^T a - a^T A a`` of each column, (M,)."""
-    return np.einsum("ij,ij->j", kernel + solution.remainder, solution.values)
+    return np.einsum("ij,ij->j", kernel + solution.residual, solution.values)

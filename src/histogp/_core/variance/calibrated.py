@@ -165,7 +165,7 @@ def _leave_one_out(
             "too large: the noise is very small against the kernel; give a larger noise."
         )
     found = solution.values[index, columns]
-    diagonal = found + np.einsum("ij,ij->j", solution.remainder, solution.values)
+    diagonal = found + np.einsum("ij,ij->j", solution.residual, solution.values)
     n_terms = len(solution.steps)
     if 4 <= n_terms == solution.n_iterations:
         terms = solution.steps * np.cumprod(np.vstack([np.ones(len(index)), solution.ratios[: n_terms - 1]]), axis=0)
