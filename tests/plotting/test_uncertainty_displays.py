@@ -12,13 +12,14 @@ from sklearn.exceptions import NotFittedError
 
 import histogp
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor
+from histogp.gp import VARIANCE_METHODS
 from histogp.plotting import TightnessDisplay, UncertaintyDisplay
 
 matplotlib.use("Agg")
 X = histograms(80, 6)
 CODES = np.argmax(X[:, 1:4], axis=1)
 NAMES = [f"word {k}" for k in range(6)]
-METHODS = ["precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"]
+METHODS = list(VARIANCE_METHODS)
 
 
 @pytest.fixture(autouse=True)

@@ -109,8 +109,9 @@ class Predictor:
     def variance(self, rows: Rows, method: str, options: VarianceOptions) -> Variance:
         """The latent variance of test rows by what was prepared, (n,)."""
         chosen = METHODS[method]
-        if method not in self.kept and "precise" in self.kept and not chosen.needs_training:
-            chosen = METHODS["precise"]  # by features, which is quick
+        other = chosen.instead(self.operator)
+        if method not in self.kept and other in self.kept:
+            chosen = METHODS[other]
         version, prepared = self.kept.get(chosen.name, (None, None))
         wanted = None if chosen.option is None else getattr(options, chosen.option)
         if prepared is None or version != wanted:

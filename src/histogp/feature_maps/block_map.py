@@ -56,7 +56,7 @@ class BlockMap(FeatureMap):
     >>> X = np.random.default_rng(0).random((20, 5))
     >>> both = BlockMap([("shape", ExpChi2Sampler(100), slice(0, 3)), ("color", AdditiveChi2Map(), [3, 4])])
     >>> both.fit_transform(X).shape
-    (20, 110)
+    (20, 106)
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {

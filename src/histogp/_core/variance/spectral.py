@@ -46,7 +46,8 @@ class Spectrum:
         wanted = n_vectors + 1
         if n <= max(MOST_FULL_SAMPLES, 2 * wanted):
             values, vectors = np.linalg.eigh(operator.matrix() + np.diag(noise))
-            values, vectors = values[::-1], vectors[:, ::-1]
+            # In the order that files have: products with another one may differ in the last bits.
+            values, vectors = np.ascontiguousarray(values[::-1]), np.ascontiguousarray(vectors[:, ::-1])
             ceilings = np.append(values, 0.0)
             ceilings[0] = max(top, values[0])
             return cls(vectors, values, ceilings)
@@ -59,7 +60,8 @@ class Spectrum:
             residuals = operator.matmat(vectors) + noise[:, None] * vectors - vectors * values
         ceilings = values + np.linalg.norm(residuals, axis=0)
         ceilings[0] = max(top, ceilings[0])
-        return cls(vectors[:, :-1], values[:-1], np.maximum.accumulate(ceilings[::-1])[::-1])
+        vectors = np.ascontiguousarray(vectors[:, :-1])
+        return cls(vectors, values[:-1], np.maximum.accumulate(ceilings[::-1])[::-1])
 
     def to_state(self, writer: Writer, version: int) -> None:
         """Write the eigenvectors into a model file."""
