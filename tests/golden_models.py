@@ -1,0 +1,66 @@
+"""The models whose files are in ``tests/golden``: data of a formula, so that they can be made again anywhere."""
+
+import numpy as np
+
+from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor
+from histogp.feature_maps import HomogeneousMap
+from histogp.kernels import Chi2, ExpChi2, HistogramIntersection, Power
+from histogp.streaming import StreamingPCA, StreamingRidge, StreamingRidgeClassifier, StreamingStatistics
+
+
+def rows(n, first=0):
+    """Histograms over three bins with a few different values, (n, 3)."""
+    number = np.arange(first, first + n)
+    heights = np.stack([number * 7 % 11, number * 3 % 8, (number * number + 1) % 10], axis=1)
+    return heights / 10
+
+
+X, TEST, MANY = rows(30), rows(9, 100), rows(300)
+VALUES = X[:, 0] - 2 * X[:, 1] + np.sin(5 * X[:, 2])
+NAMES = np.array(["ä", "bee", "sea, or c"])[X.argmax(axis=1)]
+NOISE = 0.1
+PREPARED = {"fine": {"n_eigenvectors": 3}, "coarse-quantized": {}, "sampled": {"n_samples": 4}}
+
+
+def with_variances():
+    model = HistogramGPRegressor(HistogramIntersection(Power(0.5)), noise=NOISE, normalize_y=True, random_state=0)
+    model.fit(X, VALUES)
+    for method, options in PREPARED.items():
+        model.predict_variance(TEST, method, **options)
+    return model
+
+
+def with_probabilities():
+    model = HistogramGPClassifier(noise=NOISE, prediction="quantized", n_bins=8, random_state=0)
+    model.fit(MANY, MANY[:, 0] > MANY[:, 1])
+    model.predict_variance(TEST, "calibrated")
+    model.predict_proba(TEST)
+    return model
+
+
+# By the name of the file: how the model is made, and options of `save`.
+GOLDEN = {
+    "classifier": (lambda: HistogramGPClassifier(noise=NOISE, random_state=0).fit(X, NAMES), {}),
+    "classifier-predicts": (with_probabilities, {"include_training": False}),
+    "regressor": (with_variances, {}),
+    "regressor-optimized": (
+        lambda: HistogramGPRegressor(
+            HistogramIntersection(weights="ard"), optimize="exact", max_iter=50, random_state=0
+        ).fit(X, VALUES),
+        {},
+    ),
+    "one-class": (lambda: HistogramGPOneClass(noise=NOISE, criterion="mean", random_state=0).fit(X), {}),
+    "chi2": (lambda: HistogramGPRegressor(Chi2(), noise=NOISE, random_state=0).fit(X, VALUES), {}),
+    "chi2-predicts": (
+        lambda: HistogramGPRegressor(Chi2(), noise=NOISE, random_state=0).fit(X, VALUES),
+        {"include_training": False},
+    ),
+    "exp-chi2": (lambda: HistogramGPRegressor(ExpChi2(256, beta=2.0), noise=NOISE, random_state=0).fit(X, VALUES), {}),
+    "ridge": (lambda: StreamingRidge(HomogeneousMap("hellinger"), alpha=0.5).fit(X, VALUES), {"notes": ["a note"]}),
+    "ridge-classifier": (
+        lambda: StreamingRidgeClassifier(alpha=0.5, n_left_out=5, random_state=0).fit(X, NAMES),
+        {},
+    ),
+    "components": (lambda: StreamingPCA(2).fit(X), {}),
+    "statistics": (lambda: StreamingStatistics.of(X, VALUES), {}),
+}
