@@ -64,7 +64,7 @@ def class_weights(setting: Any, classes: Array, codes: Array, weights: Array) ->
     if isinstance(setting, dict):
         per_class[:] = [setting.get(label, 1.0) for label in classes.tolist()]
     elif setting == "balanced":
-        # `compute_class_weight` knows weights of examples from scikit-learn 1.7 on.
+        # `compute_class_weight` knows weights of samples from scikit-learn 1.7 on.
         present, places = np.unique(codes, return_inverse=True)
         totals = np.bincount(places, weights)
         per_class[present] = totals.sum() / (len(present) * totals)

@@ -176,7 +176,7 @@ class QuantizedTable:
         cls, data: SortedColumns, heights: Array, alpha: Array, kernel: Intersection, grid: Grid, n_threads: int
     ) -> QuantizedTable:
         """Tabulate in a few sweeps over the sorted columns; heights (nnz,), alpha (N, M)."""
-        # Examples count by |alpha|: what matters are kinks, and a row may stand for several of less weight.
+        # Samples count by |alpha|: what matters are kinks, and one may stand for several of less weight.
         layout = GridLayout.build(data, heights, np.abs(alpha).sum(axis=1), kernel, grid, n_threads)
         starts, places = layout.starts, layout.places()
         alpha = plain(alpha, np.float64)

@@ -293,7 +293,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         """How far quantized scores, or predictions of a regressor, can be from exact ones, whatever the sample.
 
         Let a height be ``w_d g(x_d)``, e_d the largest distance between a height in dimension d and its
-        nearest node, and alpha the weights of one problem.
+        nearest node, and alpha the weights of one output.
 
         Parameters
         ----------

@@ -38,7 +38,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         likely, starting from those given; see `Optimizer`. None takes them as they are.
     class_weight : dict, "balanced", "balanced-ovr" or None, default=None
         A dict or "balanced" as in scikit-learn: the noise of a sample is divided by the weight of
-        its class. "balanced-ovr" is the papers' label-dependent noise: in each one-vs-rest problem
+        its class. "balanced-ovr" is the papers' label-dependent noise: in each one-vs-rest output
         ``2 noise n_pos / n`` for the positive and ``2 noise n_neg / n`` for the negative samples,
         counted with their sample weights.
     probability : {"temperature", "dirichlet"}, default="temperature"
@@ -49,7 +49,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     solver : {"auto", "cg", "cholesky"}, default="auto"
         "auto" factorizes densely up to about 2,000 samples and iterates above.
     tol : float, default=1e-2
-        The iteration ends when the largest residual of each problem is below ``tol`` times its
+        The iteration ends when the largest residual of each output is below ``tol`` times its
         largest target.
     max_iter : int, default=1000
     preconditioner_rank : int or "auto", default="auto"

@@ -95,6 +95,8 @@ def _header(content: bytes) -> dict[str, Any]:
 
 
 def _parse_json(text: str | bytes) -> Any:
+    """JSON without names that occur twice, NaN and infinities; ModelFileError for all else."""
+
     def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len({name for name, _ in pairs}) < len(pairs):
             raise ModelFileError("a name occurs twice in it.")
@@ -125,6 +127,7 @@ def _canonical(document: Mapping[str, Any]) -> str:
 
 
 def _digest(document: Mapping[str, Any], arrays: Mapping[str, Array]) -> str:
+    """SHA-256 of a document and of the names, types, shapes and contents of arrays, in hexadecimal digits."""
     try:
         described = [
             _canonical(document),

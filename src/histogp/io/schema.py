@@ -61,7 +61,7 @@ class Saved(Protocol):
 
     @classmethod
     def _from_state(cls, reader: Reader) -> Self:
-        """The inverse, which believes nothing."""
+        """The object that `_to_state` has written; believes nothing that a file says."""
 
 
 def save(thing: Any, path: Any, notes: Sequence[str] = (), **options: Any) -> None:
@@ -320,7 +320,7 @@ class Writer:
 
 
 class Reader:
-    """The inverse of `Writer`, which believes nothing: ModelFileError for what no writer writes.
+    """Reads what a `Writer` has written and believes nothing: ModelFileError for what no writer writes.
 
     Entries and arrays are taken one by one. An optional one has a default: how files behave that lack it. What nobody
     has taken in the end is refused.
@@ -438,6 +438,7 @@ class Reader:
             raise ModelFileError(f"it holds an unknown array {min(self._arrays)!r}.")
 
     def value(self, value: Any) -> Any:
+        """A parameter that `Writer.value` has described: a plain value, an array, a dict, texts, an object, blocks."""
         if value is None or isinstance(value, (bool, str, int, float)):
             return value
         if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("array"), str):
@@ -459,6 +460,7 @@ class Reader:
         raise ModelFileError("a parameter is damaged.")
 
     def _block(self, block: Any) -> tuple[str, Any, Any]:
+        """A block of features: its name, its feature map and its columns."""
         if not (isinstance(block, list) and len(block) == 3 and isinstance(block[0], str)):
             raise ModelFileError("a block is damaged.")
         name, feature_map, columns = block

@@ -18,8 +18,8 @@ class Transform(BaseEstimator):
     A transform of your own subclasses this and provides
 
     - ``__init__`` that stores its hyperparameters under their names, each one positive number or one
-      a dimension (positive, because optimisers work on logarithms),
-    - ``bounds``: a class attribute, name to (lowest, highest) sensible value, for optimisers,
+      a dimension (positive, because optimizers work on logarithms),
+    - ``bounds``: a class attribute, name to (lowest, highest) sensible value, for optimizers,
     - ``value(x, **hyperparameters)``: ``g(x)`` elementwise, for an array x >= 0,
     - ``derivative(x, **hyperparameters)``: a dict, name to the derivative of ``g(x)`` with respect to
       that hyperparameter.

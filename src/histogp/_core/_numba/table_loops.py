@@ -13,7 +13,7 @@ from histogp._core.threads import leaf
 def choose_nodes(indptr, heights, most, starts, first, last, counts, out):
     """Write nodes for the columns ``first..last``: zero, then all distinct heights, or at most ``most`` of them.
 
-    If there are more, one half is spread evenly over the examples and the other half over the range.
+    If there are more, one half is spread evenly over the samples and the other half over the range.
     starts (D + 1,), where there is room for the nodes of each column; counts (D,) is written, too; out (starts[D],).
     """
     half = most // 2
@@ -114,7 +114,7 @@ def crowding(indptr, row_of, heights, importance, top, n_bins, first, last, out)
     """``sum_k (c_k (b_k - a_k))^2`` over the bins [a_k, b_k] with c_k the importance in there: small is good.
 
     A bin cuts kinks off, about ``c_k (b_k - a_k)`` of them, and does so for about c_k of the data.
-    importance (N,), of each example; top (D,), where the grid of each column ends; out (D, C), for grids of
+    importance (N,), of each sample; top (D,), where the grid of each column ends; out (D, C), for grids of
     1..C octaves of n_bins bins, in units of ``top^2``.
     """
     for column in range(first, last):
@@ -142,7 +142,7 @@ def crowding(indptr, row_of, heights, importance, top, n_bins, first, last, out)
 def fill_nodes(indptr, row_of, heights, alpha, starts, places, first, last, out):
     """Write ``f`` at the nodes of the columns ``first..last`` (gp-hik-ijcv2016, eq. 10).
 
-    alpha (N, M); out (starts[D] + 1, M). No terms cancel: the examples above a node are added up from the
+    alpha (N, M); out (starts[D] + 1, M). No terms cancel: the samples above a node are added up from the
     top, those below it from the bottom.
     """
     width = alpha.shape[1]
@@ -176,7 +176,7 @@ def weigh_bins(indptr, row_of, heights, alpha, starts, places, first, last, out)
     """Bound the error of interpolation in the columns ``first..last`` by the sums of ``|alpha|`` in a bin.
 
     out (D, M): the largest ``(b - a) / 4 sum |alpha_i|`` over the bins [a, b], plus the sum of
-    ``(h_last - b) |alpha_i|`` over the examples beyond the last node b.
+    ``(h_last - b) |alpha_i|`` over the samples beyond the last node b.
     """
     width = alpha.shape[1]
     total = np.zeros(width)
@@ -207,8 +207,8 @@ def weigh_bins(indptr, row_of, heights, alpha, starts, places, first, last, out)
 def extreme_errors(indptr, row_of, heights, alpha, starts, places, nodes, first, last, out):
     """Write the largest and the smallest error of interpolation in each of the columns ``first..last``.
 
-    Both ``f`` and its interpolant are linear between neighbors among nodes and examples, and they agree
-    at the nodes, so the extremes are at examples. nodes as `fill_nodes` gives them; out (D, 2, M).
+    Both ``f`` and its interpolant are linear between neighbors among nodes and samples, and they agree
+    at the nodes, so the extremes are at samples. nodes as `fill_nodes` gives them; out (D, 2, M).
     """
     width = alpha.shape[1]
     below = np.zeros(width)
@@ -289,7 +289,7 @@ def _position(value, per_unit, per_bit, end):
 
 @leaf
 def read_block(indptr, column_of, values, per_unit, starts, ends, nodes, n_bins, shift, blend, first, last, total, out):
-    """Add up the table over the non-zeros of the rows ``first..last``, several problems at once.
+    """Add up the table over the non-zeros of the rows ``first..last``, several outputs at once.
 
     A value at t is read as ``(1 - s) node_k + s node_(k + 1)`` with ``k = floor(t + shift)``, ``s = blend (t - k)``:
     shift 0 and blend 1 interpolate, shift 1/2 and blend 0 take the nearest node.
@@ -325,7 +325,7 @@ def read_block(indptr, column_of, values, per_unit, starts, ends, nodes, n_bins,
 
 @leaf
 def read_one(indptr, column_of, values, per_unit, starts, ends, nodes, n_bins, shift, blend, first, last, out):
-    """Like `read_block` for a single problem, twice as fast there; nodes (starts[D] + 1,), out (n,)."""
+    """Like `read_block` for a single output, twice as fast there; nodes (starts[D] + 1,), out (n,)."""
     one, at_once = np.uint64(1), np.uint64(_AT_ONCE)
     per_bit = _PER_OCTAVE * n_bins
     node_of = np.empty(at_once, np.int64)

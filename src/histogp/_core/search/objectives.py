@@ -1,4 +1,4 @@
-"""The likelihood as a function of the hyperparameters, for optimisers: one class a way to compute it."""
+"""The likelihood as a function of the hyperparameters, for optimizers: one class a way to compute it."""
 
 from __future__ import annotations
 
