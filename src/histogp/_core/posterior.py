@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from histogp._core.codecs import codes_of
 from histogp._core.data import Array, Rows
 from histogp._core.kernel_values import KernelValue
 from histogp._core.layouts import Grid, Reading
 from histogp._core.likelihood import BoundName, Likelihood, exact_likelihood
 from histogp._core.operators.contract import Features, KernelOperator, Tables, cross_blocks, require, tuning_of
 from histogp._core.predict_only import Predictor, read_tables, write_features, write_tables
-from histogp._core.predictors import QuantizedMean, Table
+from histogp._core.predictors import QuantizedMean, Table, codes_of
 from histogp._core.probability import Dirichlet, DirichletProblem, LeftOut, fit_temperature, leave_one_out
 from histogp._core.search.feature_objective import FeatureObjective
 from histogp._core.search.objectives import Data, bound_of, quadrature_of

@@ -14,12 +14,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
-from histogp._core.codecs import Codec
 from histogp._core.data import Array, Rows
 from histogp._core.layouts import Grid
 from histogp._core.operators.contract import KernelOperator, Tables, require, tuning_of, updates_of
 from histogp._core.posterior import Posterior, PredictionOptions, condition
 from histogp._core.predict_only import Predictor
+from histogp._core.predictors import Codec
 from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import Row
 from histogp._core.solvers.problem import Solution, SolverOptions

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from histogp._core.codecs import Codec
 from histogp._core.data import Rows
 from histogp._core.operators.contract import Features
 from histogp._core.posterior import Posterior
 from histogp._core.predict_only import Predictor
+from histogp._core.predictors import Codec
 from histogp._core.solvers.problem import SMALLEST
 from histogp._estimator import number_of_threads
 from histogp.exceptions import ModelFileError

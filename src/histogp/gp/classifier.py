@@ -10,8 +10,8 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histogp._classes import declared
-from histogp._core.codecs import Classes
 from histogp._core.data import Array
+from histogp._core.predictors import Classes
 from histogp._core.probability import log_probabilities
 from histogp._estimator import reading, updating
 from histogp._sklearn import with_callbacks

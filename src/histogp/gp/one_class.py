@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from sklearn.base import OutlierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from histogp._core.codecs import Inliers
 from histogp._core.data import Array
+from histogp._core.predictors import Inliers
 from histogp._core.variance import METHODS
 from histogp._estimator import reading
 from histogp._sklearn import warning_once, with_callbacks

@@ -10,8 +10,8 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from histogp._core.codecs import Reals
 from histogp._core.data import Array
+from histogp._core.predictors import Reals
 from histogp._estimator import reading, updating
 from histogp._sklearn import with_callbacks
 from histogp.gp._model import HistogramGP

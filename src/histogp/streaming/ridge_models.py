@@ -11,11 +11,11 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from histogp._core.codecs import codes_of
 from histogp._core.data import Array, dense
 from histogp._core.least_squares.block_scales import likely_scales
 from histogp._core.least_squares.ridge import FactoredRidge, LeftOut, Ridge
 from histogp._core.least_squares.statistics import Quadratic, StreamingStatistics
+from histogp._core.predictors import codes_of
 from histogp._core.probability import fit_temperature, log_probabilities
 from histogp._estimator import reading, updating
 from histogp.streaming._stream import Learned, Rule, StreamingModel, Weights, solved
