@@ -25,7 +25,7 @@ ROOT = str(Path(histogp.__file__).parent) + "/"
 # Parts of the paths of files that are numerics; to adapt when files move.
 NUMERICS = (
     *("storage", "data", "threads", "blas", "_numba", "sorted", "levels"),
-    *("preconditioner", "rank", "cg", "iterative", "intersection"),
+    *("preconditioner", "iterative"),
 )
 
 
