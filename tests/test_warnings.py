@@ -95,6 +95,7 @@ CALLS_OF = {
 # These warn in circumstances of their own, below, or not at all.
 OTHERS = {
     "posterior_",
+    "set_callbacks",
     *("log_marginal_likelihood", "predict_proba", "predict_log_proba", "variance_error_"),
     *("decision_function", "quantization_error_bound", "save", "set_params", "predict"),
 }

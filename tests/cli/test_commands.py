@@ -18,6 +18,7 @@ from sklearn.datasets import dump_svmlight_file
 import histogp
 import histogp.datasets
 from cli.colors import CODES, FEATURES, NAMES, X, assert_same_table, write_csv
+from histogp._sklearn import HAS_CALLBACKS
 from histogp.cli.main import main
 from histogp.streaming import StreamingStatistics
 
@@ -200,6 +201,7 @@ def test_hyperparameters_are_found_and_their_path_is_shown(run):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not HAS_CALLBACKS, reason="progress of a search needs callbacks of scikit-learn 1.9")
 def test_an_interrupt_of_the_search_still_writes_the_best_model(run):
     X, y = histogp.datasets.make_bags_of_words(8000, random_state=0)
     sparse.save_npz("many.npz", sparse.csr_matrix(X))

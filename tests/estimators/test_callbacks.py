@@ -101,6 +101,7 @@ def test_an_error_in_a_callback_leaves_the_previous_fit():
     assert not hasattr(clf, "_callback_fit_ctx")
 
 
+@needs_callbacks
 def test_data_that_are_refused_leave_no_callback_open():
     recorder = Recorder()
     clf = HistogramGPClassifier().set_callbacks(recorder)
