@@ -54,3 +54,9 @@ def test_public_packages_need_no_plots_tables_or_terminals(loaded):
     packages = {name for name in packages if not name.startswith("_")}  # compiled parts of older scikit-learn
     assert packages <= OWN_NEEDS | set(BASE)
     assert not {name for name in beyond if (name + ".").startswith(("histogp.cli.", "histogp.plotting."))}
+
+
+def test_packages_are_attributes_of_histogp():
+    names = ("active", "datasets", "exceptions", "feature_maps", "gp", "kernels", "plotting", "streaming")
+    code = f"import histogp\nfor name in {names!r}: getattr(histogp, name)\nassert set({names!r}) <= set(dir(histogp))"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -39,11 +39,17 @@ _MODULES = {
 }
 
 
+# Packages that are attributes as well.
+_PACKAGES = ("active", "datasets", "exceptions", "feature_maps", "gp", "kernels", "plotting", "streaming")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_MODULES.get(name, "histogp.exceptions")), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_PACKAGES})
