@@ -169,7 +169,7 @@ def test_random_state_and_repetition_fix_the_result(make):
 def test_verbose_reports_stages_and_iterations(make, capsys):
     make(solver="cg", verbose=2, preconditioner_rank=0).fit(X, Y[make])
     printed = capsys.readouterr().out
-    assert "60 rows, 6 features" in printed
+    assert "60 samples, 6 features" in printed
     assert "iteration 1: residual" in printed
     assert "solved" in printed
     make().fit(X, Y[make])
