@@ -14,7 +14,7 @@ from joblib import cpu_count, effective_n_jobs
 from scipy import sparse
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import validate_parameter_constraints
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_non_negative, validate_data
 
 
 def validate_features(estimator: Any, X: Any, *, reset: bool, y: Any = "no_validation", **y_options: Any) -> Any:
@@ -22,40 +22,30 @@ def validate_features(estimator: Any, X: Any, *, reset: bool, y: Any = "no_valid
     options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "reset": reset, "order": "C"}
     try:
         validated = validate_data(estimator, X, y, **options, **y_options)
+        if y is None:
+            validated = validated, None
+        check_non_negative(validated[0] if isinstance(validated, tuple) else validated, type(estimator).__name__)
+        return validated
     except ValueError as error:
-        if str(error).startswith("Input X contains"):
-            _name_column(X, str(error))
+        complaint = str(error).splitlines()[0].rstrip(".")
+        if complaint.startswith("Input X contains"):
+            column = _first_column(X, lambda values: ~np.isfinite(values))[0]
+            remedy = "fill such values in (SimpleImputer) or leave the rows out."
+            raise ValueError(f"{complaint} in column {column}: {remedy}") from None
+        if complaint.startswith("Negative values"):
+            column, values = _first_column(X, lambda values: values < 0)
+            raise ValueError(
+                f"{complaint}: column {column} goes down to {values.min():g}, but histogram kernels need features >= 0;"
+                " scale them (MinMaxScaler), or split each into a positive and a negative part."
+            ) from None
         raise
-    if y is None:
-        validated = validated, None
-    refuse_negative(validated[0] if isinstance(validated, tuple) else validated, type(estimator).__name__)
-    return validated
 
 
-def _name_column(X: Any, complaint: str) -> None:
-    """Say where a value is that is not finite, and what to do."""
-    X = check_array(X, accept_sparse="csc", dtype=np.float64, ensure_all_finite=False)
-    if sparse.issparse(X):
-        entry = np.flatnonzero(~np.isfinite(X.data))[0]
-        column = np.searchsorted(X.indptr, entry, side="right") - 1
-    else:
-        column = np.flatnonzero(~np.isfinite(X).all(axis=0))[0]
-    what = complaint.splitlines()[0].rstrip(".")
-    raise ValueError(f"{what} in column {column}: fill such values in (SimpleImputer) or leave the rows out.") from None
-
-
-def refuse_negative(X: Any, name: str) -> None:
-    """Refuse data with negative values; the error names the first such column, and ``name``, who asked."""
-    values = X.data if sparse.issparse(X) else X
-    if values.size and values.min() < 0:
-        lowest = X.min(axis=0)
-        lowest = lowest.toarray().ravel() if sparse.issparse(lowest) else lowest
-        column = np.flatnonzero(lowest < 0)[0]
-        raise ValueError(
-            f"Negative values in data passed to {name}: column {column} goes down to {lowest[column]:g}, but "
-            "histogram kernels need features >= 0; scale them (MinMaxScaler), or split each into a positive and a "
-            "negative part."
-        )
+def _first_column(X: Any, is_wrong: Callable[[Any], Any]) -> tuple[int, Any]:
+    """The number of the first column with a value that is wrong, and its values."""
+    X = sparse.csc_array(check_array(X, accept_sparse="csc", dtype=np.float64, ensure_all_finite=False))
+    column = int(np.searchsorted(X.indptr, np.flatnonzero(is_wrong(X.data))[0], side="right")) - 1
+    return column, X.data[X.indptr[column] : X.indptr[column + 1]]
 
 
 def number_of_threads(n_jobs: int | None) -> int:

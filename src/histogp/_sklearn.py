@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextvars import ContextVar
 from inspect import signature
 from typing import Any
@@ -15,6 +15,22 @@ import joblib
 import numpy as np
 import sklearn
 from sklearn.utils.validation import _check_sample_weight
+
+
+class NoCallbacks:
+    """Stands for the context of callbacks where there are none."""
+
+    def subcontext(self, **options: Any) -> NoCallbacks:
+        """The context of a part of the fit."""
+        return self
+
+    def call_on_fit_task_begin(self, **arguments: Any) -> None:
+        """Before it."""
+
+    def call_on_fit_task_end(self, **arguments: Any) -> bool:
+        """After it; it is not to stop."""
+        return False
+
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -29,8 +45,9 @@ except ModuleNotFoundError:  # before 1.9
                 raise NotImplementedError(f"Callbacks need scikit-learn 1.9 or newer; this is {sklearn.__version__}.")
             return self
 
-        def _init_callback_context(self, **options: Any) -> None:
-            """There is no context, so that `FitCallbacks` does nothing."""
+        def _init_callback_context(self, **options: Any) -> NoCallbacks:
+            """The context of a fit without callbacks."""
+            return NoCallbacks()
 
     def with_callbacks(method: Any) -> Any:
         """Stands for scikit-learn's decorator where there is none."""
@@ -40,7 +57,7 @@ except ModuleNotFoundError:  # before 1.9
 __all__ = [
     "HAS_CALLBACKS",
     "CallbackSupportMixin",
-    "FitCallbacks",
+    "NoCallbacks",
     "check_sample_weight",
     "warn",
     "warning_once",
@@ -57,30 +74,6 @@ _NOT_THE_USERS = (
 )
 
 _collected: ContextVar[dict[type[Warning], str] | None] = ContextVar("warnings", default=None)
-
-
-class FitCallbacks:
-    """The callbacks of scikit-learn during a fit, which begins now; they do nothing without a context."""
-
-    def __init__(self, context: Any, estimator: Any, **arguments: Any):
-        self._context = context
-        self._arguments = {"estimator": estimator, **arguments}
-        if self._context is not None:
-            self._context.call_on_fit_task_begin(**self._arguments)
-
-    def step(self, name: str, state: Callable[[], dict[str, Any]] | None = None) -> bool:
-        """After a step; ``state`` makes the attributes of the estimator as it is now. True to stop."""
-        if self._context is None:
-            return False
-        task = self._context.subcontext(task_name=name)
-        task.call_on_fit_task_begin(**self._arguments)
-        more = {} if state is None else {"reconstruction_attributes": state}
-        return task.call_on_fit_task_end(**self._arguments, **more)
-
-    def end(self, state: Callable[[], dict[str, Any]]) -> None:
-        """After the fit; ``state`` makes the attributes of the fitted estimator."""
-        if self._context is not None:
-            self._context.call_on_fit_task_end(**self._arguments, reconstruction_attributes=state)
 
 
 def check_sample_weight(sample_weight: Any, X: Any, *, allow_all_zero: bool = False) -> np.ndarray:

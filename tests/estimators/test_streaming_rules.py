@@ -133,9 +133,10 @@ def test_targets_say_what_y_means():
 
 def test_every_map_has_the_contract_of_our_own():
     foreign = StandardScaler()
-    for given, is_random, n_out in ((None, False, 4), (ExpChi2Sampler(6), True, 6), (foreign, False, 4)):
+    cases = ((None, np.float64, 4), (ExpChi2Sampler(6), np.float32, 6), (foreign, np.float64, 4))
+    for given, precision, n_out in cases:
         fitted = fit_map(given, X, None, None)
-        assert fitted._is_random == is_random
+        assert fitted._precision is precision
         assert fitted.transform(X).shape == fitted._unprojected(X).shape == (60, n_out)
         assert fitted._folded(np.ones((n_out, 1)), np.zeros(1)) is None
         assert fitted._block_of is None

@@ -74,7 +74,7 @@ class LowRankSuite(CoreSuite, UpdatesTuningSuite, FeaturesSuite, WithoutTablesSu
     def test_a_kernel_of_another_kind_is_refused(self, kernel):
         operator = self.make(X, kernel)
         for other in self.others:
-            with pytest.raises(ValueError, match=r"cannot take one of another kind: fit another\.$"):
+            with pytest.raises(ValueError, match=r"of another kind on the same data: fit another model\.$"):
                 with_kernel(operator, other)
 
     def test_few_values_are_expanded_as_sparse_ones(self, kernel):

@@ -54,6 +54,11 @@ def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> Array:
     return buffer[start : start + size].view(dtype).reshape(shape)
 
 
+def power_of_two(largest: float) -> float:
+    """A unit for single precision: the next power of two above, in the range of both precisions."""
+    return float(2.0 ** np.clip(np.ceil(np.log2(largest)), -1000, 1000)) if largest > 0 else 1.0
+
+
 class Compressed:
     """What compressed rows and columns share: groups of non-zeros, delimited by ``indptr``."""
 

@@ -20,7 +20,7 @@ from histogp._core.search.objectives import Data, bound_of, quadrature_of
 from histogp._core.solvers import build_system, system_kind, update_system
 from histogp._core.solvers.factors import MOST_COMPONENTS, FeatureFactor
 from histogp._core.solvers.problem import MOST_DENSE_SAMPLES, Callback, Noise, Solution, SolverOptions, is_small
-from histogp._core.solvers.system import System
+from histogp._core.solvers.system import MOST_OUTPUTS, System
 from histogp._core.threads import Lazy, Versions
 from histogp._core.variance import METHODS, Shape, Variance, VarianceMethod, VarianceOptions
 from histogp._core.variance.precise import shortfall_of
@@ -29,9 +29,7 @@ from histogp.io.schema import Reader, Writer
 
 # Training samples up to which kernel values are quicker than looking positions up.
 MOST_DIRECT_SAMPLES = 256
-# Outputs that a system for variances is prepared for, at least and at most.
-FEWEST_OUTPUTS, MOST_OUTPUTS = 16, 4096
-# The tolerance of such systems: the rank of a preconditioner depends on it.
+# The tolerance of systems for variances: the rank of a preconditioner depends on it.
 VARIANCE_TOL = 1e-3
 
 
@@ -90,7 +88,7 @@ class Posterior:
         self.lazy = Lazy()
         for name, (version, value) in (tables or {}).items():
             self.lazy.put(name, value, version, keep=True)
-        if system is not None and system.is_direct and not noise.is_per_output:
+        if system is not None and system.serves == np.inf and noise.n_matrices == 1:
             self.lazy.put(f"system-{system.options.solver}", system, MOST_OUTPUTS)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -154,6 +152,10 @@ class Posterior:
             write_features(writer.child("features"), weights, factor)
         write_tables(self, writer, include_training=False)
 
+    def with_training(self) -> Posterior:
+        """The posterior itself: it has its training samples."""
+        return self
+
     @property
     def kernel(self) -> KernelValue:
         """The frozen value of the kernel."""
@@ -202,7 +204,7 @@ class Posterior:
     def variance_per_output(self, rows: Rows, options: VarianceOptions) -> Variance:
         """The precise variance with the noise that each output has, (n, n_outputs)."""
         n_outputs = self.alpha.shape[1]
-        if not self.noise.is_per_output:
+        if self.noise.n_matrices == 1:
             found = self.variance(rows, "precise", options)
             return Variance(np.broadcast_to(found.values[:, None], (rows.n_rows, n_outputs)), found.shortfall)
         system = self.systems(options.solver)
@@ -239,17 +241,14 @@ class Posterior:
 
     def system(self, n_outputs: int, options: SolverOptions) -> System:
         """What solves for ``n_outputs`` right-hand sides, with the largest noise of each sample."""
-        # A larger preconditioner pays for more right-hand sides; it is made anew when there are many more than before.
         noise = Noise(self.largest_noise)
-        size = int(np.clip(4 ** np.ceil(np.log2(max(n_outputs, 1)) / 2), FEWEST_OUTPUTS, MOST_OUTPUTS))
-        if system_kind(self.operator, noise, options).is_direct:
-            size = MOST_OUTPUTS
+        size = system_kind(self.operator, noise, options).size_for(n_outputs)
         make = lambda: self._build_system(noise, size, options)  # noqa: E731
         return self.lazy.get_at_least(f"system-{options.solver}", size, make).with_options(options)
 
     def systems(self, options: SolverOptions) -> System:
         """What solves for all outputs with the noise that each has."""
-        if not self.noise.is_per_output:
+        if self.noise.n_matrices == 1:
             return self.system(1, options)
         make = lambda: self._build_system(self.noise, self.noise.n_matrices, options)  # noqa: E731
         return self.lazy.get(f"systems-{options.solver}", make).with_options(options)
@@ -328,7 +327,7 @@ class Posterior:
         if kernel is not None:
             operator = tuning_of(operator).with_kernel(kernel)
         data = Data(operator, self.noise.scaled(noise_factor), self.targets)
-        if method == "auto" and is_small(operator.n_samples, data.n_matrices):
+        if method == "auto" and is_small(operator.n_samples, data.noise.n_matrices):
             method = "exact"
         if method in ("auto", "exact") and FeatureObjective.suits(operator, most_times=1):
             return FeatureObjective(data).at(operator.kernel.weights, 1.0, derivatives=False)

@@ -37,6 +37,13 @@ class Predictor:
 
     includes_training = False
 
+    def with_training(self) -> NoReturn:
+        """Refuse what needs training samples."""
+        raise ValueError(
+            "This model was saved without its training samples: it predicts, but learns no more, and can be saved "
+            "again only with include_training=False."
+        )
+
     @property
     def kernel(self) -> KernelValue:
         """The frozen value of the kernel."""

@@ -12,7 +12,7 @@ from scipy.special import log_softmax, softmax
 from histogp._core.data import Array, Rows
 from histogp._core.likelihood import exact_likelihood
 from histogp._core.operators.contract import KernelOperator, tuning_of, updates_of
-from histogp._core.solvers import system_kind
+from histogp._core.solvers import direct_options
 from histogp._core.solvers.problem import Noise
 from histogp._core.threads import single_threaded_blas
 from histogp._core.variance import VarianceOptions
@@ -48,16 +48,16 @@ def leave_one_out(posterior: Any, options: VarianceOptions) -> LeftOut:
     """
     operator, noise, solver = posterior.operator, posterior.noise, options.solver
     targets, alpha, n = posterior.targets, posterior.alpha, operator.n_samples
-    is_few = n < FEWEST_SAMPLES or system_kind(operator, noise, replace(solver, solver="auto")).is_direct
+    direct = direct_options(operator, noise, solver)
+    if n < FEWEST_SAMPLES and direct is None:
+        direct = replace(solver, solver="cholesky")
     shortfall = None
-    if is_few or CALIBRATED.instead(operator) is not None:
+    if direct is not None or CALIBRATED.instead(operator) is not None:
         index = np.arange(n)
-        most = MOST_LEFT_OUT if is_few else FEWEST_SAMPLES
+        most = FEWEST_SAMPLES if direct is None else MOST_LEFT_OUT
         if n > most:
             index = np.sort(np.random.default_rng(posterior.seed).choice(n, most, replace=False))
-        if is_few and not system_kind(operator, noise, solver).is_direct:
-            solver = replace(solver, solver="cholesky")
-        latent = 1 / posterior.systems(solver).inverse_diagonal(index) - noise.diagonals()[index]
+        latent = 1 / posterior.systems(direct or solver).inverse_diagonal(index) - noise.diagonals()[index]
     else:
         tables = posterior.prepared(CALIBRATED, options, keep=False)
         index, latent, shortfall = tables.left_out, tables.left_out_variances[:, None], tables.shortfall

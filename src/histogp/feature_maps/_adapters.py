@@ -26,6 +26,13 @@ def thawed(given: Any) -> Any:
     return given.estimator if isinstance(given, FrozenEstimator) else given
 
 
+def with_arrays(given: Any) -> Any:
+    """The transformer, told to yield arrays; one that is frozen as it is, as this would reach what is inside."""
+    if thawed(given) is given and hasattr(given, "set_output"):
+        given.set_output(transform="default")
+    return given
+
+
 def fit_map(given: Any, X: Any, y: Any, names: Array | None) -> FeatureMap:
     """A copy of the given map that is adapted to samples X, which are an array; a frozen one stays as it is.
 

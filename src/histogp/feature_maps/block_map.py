@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 from sklearn.base import _fit_context, clone
-from sklearn.frozen import FrozenEstimator
 from sklearn.utils._indexing import _get_column_indices
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -19,7 +18,7 @@ from histogp._core.least_squares.ridge import Components
 from histogp._core.least_squares.statistics import Quadratic, StreamingStatistics, Sums
 from histogp._core.threads import Lazy, announce_compilation
 from histogp._estimator import updating
-from histogp.feature_maps._adapters import as_map
+from histogp.feature_maps._adapters import as_map, with_arrays
 from histogp.feature_maps.expansions import FeatureMap
 
 
@@ -75,8 +74,8 @@ class BlockMap(FeatureMap):
         self.chunk_bytes = chunk_bytes
 
     @property
-    def _is_random(self) -> bool:  # type: ignore[override]
-        return all(as_map(map_)._is_random for _, map_, _ in checked_blocks(self.blocks))
+    def _precision(self) -> type:  # type: ignore[override]
+        return np.result_type(*(as_map(map_)._precision for _, map_, _ in checked_blocks(self.blocks))).type
 
     @property
     def _block_of(self) -> Array:  # type: ignore[override]
@@ -131,10 +130,7 @@ class BlockMap(FeatureMap):
             maps = [None if map_ is None else clone(map_) for _, map_, _ in blocks]
             for map_, numbers in zip(maps, columns, strict=True):
                 if map_ is not None:
-                    # That of a frozen one would be the estimator within, thawed.
-                    if hasattr(map_, "set_output") and not isinstance(map_, FrozenEstimator):
-                        map_.set_output(transform="default")
-                    map_.fit(_part(X, numbers), y)
+                    with_arrays(map_).fit(_part(X, numbers), y)
             self.columns_, self.maps_ = columns, maps
             self._widths = [block.shape[1] for block in self._raw(X[:1])]
             self._sums = None
@@ -147,7 +143,7 @@ class BlockMap(FeatureMap):
         """Sums for the principal components of each block."""
         if hasattr(self, "_found") and self._sums is None:
             raise ValueError("This map came from a file, which has its components alone: fit it again.")
-        sums = [Sums(width, single=self._is_random) for width in self._widths]
+        sums = [Sums(width, single=self._precision == np.float32) for width in self._widths]
         step = max(1, self.chunk_bytes // (8 * max(self._widths)))
         for begin in range(0, X.shape[0], step):
             for own, block in zip(sums, self._raw(X[begin : begin + step]), strict=True):

@@ -23,8 +23,8 @@ CHI2_INTERVALS = {1: 0.8, 3: 0.5, 5: 0.4}
 class FeatureMap(TransformerMixin, BaseEstimator):
     """Base of transformers of non-negative features."""
 
-    _is_random = False
-    """Whether features are an average over chance, for which single precision is more than enough."""
+    _precision: type = np.float64
+    """That of features; where these are an average over chance, single precision is more than enough."""
     _block_of: Array | None = None
     """The number of the block of each feature, (n_features_out,); None for maps without blocks."""
     _n_unprojected: int = 0

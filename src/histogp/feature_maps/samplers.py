@@ -147,7 +147,7 @@ class ExpChi2Sampler(FeatureMap):
     }
 
     additive_: AdditiveChi2Map
-    _is_random = True
+    _precision = np.float32
 
     def __init__(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -26,7 +25,7 @@ from histogp._core.solvers.problem import Solution, SolverOptions
 from histogp._core.threads import announce_compilation
 from histogp._core.variance import METHODS, VarianceOptions
 from histogp._estimator import number_of_threads, reading, updating, validate_features
-from histogp._sklearn import CallbackSupportMixin, FitCallbacks, check_sample_weight, warn
+from histogp._sklearn import CallbackSupportMixin, NoCallbacks, check_sample_weight, warn
 from histogp.exceptions import NotConvergedWarning, VarianceWarning
 from histogp.gp import _model_file
 from histogp.gp._tasks import Encoded, Samples, Task
@@ -206,7 +205,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         if per_class:
             if method != "precise":
                 raise ValueError('per_class=True needs method="precise"; the other methods have one variance for all.')
-            latent = self._without_shortfall(self._posterior_with_training().variance_per_output(rows, options))
+            latent = self._without_shortfall(self._posterior.with_training().variance_per_output(rows, options))
         else:
             latent = self._latent_variance(rows, method, options)
         return self._in_units(latent + (self.noise_ if include_noise else 0.0), per_class)
@@ -263,7 +262,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         """
         check_is_fitted(self)
         announce_compilation()
-        posterior = self._posterior_with_training()
+        posterior = self._posterior.with_training()
         for name, value, lowest in (("noise", noise, 0), ("max_error", max_error, 0), ("n_probes", n_probes, 1)):
             if value is not None and not (isinstance(value, Real) and lowest < value < np.inf):
                 raise ValueError(f"{name} must be a number above {lowest}; got {value!r}.")
@@ -359,11 +358,13 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, declared: Array | None = None) -> Self:
         """Learn from further samples, all or nothing; ``declared`` are classes that need no samples."""
         with updating(self) as changed:
-            learn = changed._learn_more if hasattr(changed, "_posterior") else changed._learn
-            learn(X, y, sample_weight, declared)
+            if hasattr(changed, "_posterior"):
+                changed._learn_more(X, y, sample_weight, declared)
+            else:
+                changed._learn(X, y, sample_weight, declared, NoCallbacks())
         return self
 
-    def _learn(self, X: Any, y: Any, sample_weight: Any, declared: Array | None, context: Any = None) -> None:
+    def _learn(self, X: Any, y: Any, sample_weight: Any, declared: Array | None, context: Any) -> None:
         """Learn from scratch and set the fitted attributes; ``context`` is that of scikit-learn's callbacks."""
         task = self._task()
         X, y = validate_features(self, X, reset=True, y=y, **task.y_checks)
@@ -372,7 +373,9 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             X, y = X[encoded.kept], None if y is None else y[encoded.kept]
         announce_compilation()
         problem = task.problem(encoded, self.noise)
-        callbacks = FitCallbacks(context, self, X=X, y=y, metadata={"sample_weight": encoded.samples.weights})
+        metadata = {"sample_weight": encoded.samples.weights}
+        of_fit = {"estimator": self, "X": X, "y": y, "metadata": metadata}
+        context.call_on_fit_task_begin(**of_fit)
         adapted = as_kernel(self.kernel)._adapt(X, problem.targets, self.noise)
         operator = adapted.kernel._operator(adapted.value, X, number_of_threads(self.n_jobs))
         if self.prediction == "quantized":
@@ -383,25 +386,27 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         targets = problem.targets
         self._say(f"{operator.n_samples} samples, {operator.n_features} features, {targets.shape[1]} outputs sorted")
 
-        def after_evaluation(row: Row) -> bool:
-            self._say(describe_evaluation(row))
-            return callbacks.step("evaluation")
+        def after(step: str, message: str, level: int, **state: Any) -> bool:
+            self._say(message, level)
+            task_context = context.subcontext(task_name=step)
+            task_context.call_on_fit_task_begin(**of_fit)
+            return task_context.call_on_fit_task_end(**of_fit, **state)
 
         if self.optimize is None:
-            adapted.kernel._check_found()
+            if adapted.value.learns_weights:
+                raise ValueError(
+                    'weights="ard" are learned from the data: give optimize="gradient", or numbers as weights.'
+                )
             tuned = Tuned(adapted.kernel, float(adapted.noise), operator, problem.noise)
         else:
             data = Data(operator, problem.noise, targets)
+            after_evaluation = lambda row: after("evaluation", describe_evaluation(row), 1)  # noqa: E731
             tuned = tune(self.optimize, adapted.kernel, adapted.noise, data, options, rng, after_evaluation)
 
         def state(codec: Codec, alpha: Array, residual: float) -> dict[str, Any]:
             posterior = Posterior(tuned.operator, tuned.noise, alpha, targets, residual, seed)
             found = {"kernel_": tuned.kernel, "noise_": tuned.noise_value, "_codec": codec, "_posterior": posterior}
             return {**found, **codec.attributes()}
-
-        def after_iteration(iteration: int, residuals: Array, present: Callable[[], Array]) -> bool:
-            self._say(f"iteration {iteration}: residual {residuals.max():.2e} (target {self.tol:g})", level=2)
-            return callbacks.step("iteration", lambda: state(encoded.codec, present(), residuals.max()))
 
         posterior, solution = condition(
             tuned.operator,
@@ -411,18 +416,24 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             rng,
             seed=seed,
             start=tuned.alpha,
-            callback=after_iteration,
+            callback=lambda iteration, residuals, present: after(
+                "iteration",
+                f"iteration {iteration}: residual {residuals.max():.2e} (target {self.tol:g})",
+                2,
+                reconstruction_attributes=lambda: state(encoded.codec, present(), residuals.max()),
+            ),
         )
         for name in SEARCH_ATTRIBUTES:
             self.__dict__.pop(name, None)
         self._set_fitted(task, encoded, tuned, posterior, solution, (0, operator.n_samples))
-        callbacks.end(lambda: state(self._codec, posterior.alpha, posterior.residual))
+        fitted = lambda: state(self._codec, posterior.alpha, posterior.residual)  # noqa: E731
+        context.call_on_fit_task_end(**of_fit, reconstruction_attributes=fitted)
 
     def _learn_more(self, X: Any, y: Any, sample_weight: Any, declared: Array | None) -> None:
         """Learn from further samples and set the fitted attributes."""
         task = self._task()
         X, y = validate_features(self, X, reset=False, y=y, **task.y_checks)
-        posterior = self._posterior_with_training()
+        posterior = self._posterior.with_training()
         encoded = task.extend(self._codec, self._samples, y, check_sample_weight(sample_weight, X), declared)
         rows = Rows.from_array(X if encoded.kept.all() else X[encoded.kept], number_of_threads(self.n_jobs))
         alpha = np.concatenate([posterior.alpha, np.zeros((rows.n_rows, posterior.alpha.shape[1]))])
@@ -430,7 +441,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
 
     def _change(self, encoded: Encoded[Any], n_changed: int) -> None:
         """Learn from the samples that are kept of the present ones, perhaps with other labels."""
-        posterior = self._posterior_with_training()
+        posterior = self._posterior.with_training()
         operator, alpha, kept = posterior.operator, posterior.alpha, encoded.kept
         if kept.all():
             none = Rows.from_array(np.empty((0, operator.n_features)))
@@ -449,11 +460,11 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         alpha : the present solution at the changed samples, (N, M) with the present outputs
         """
         announce_compilation()
-        task, before = self._task(), self._posterior_with_training()
+        task, before = self._task(), self._posterior.with_training()
         options = self._solver_options()
         operator = operator.with_threads(options.n_threads)
         problem = task.problem(encoded, self.noise_)
-        start = task.warm_start(alpha, self._codec, encoded.codec, not problem.noise.is_per_output)
+        start = task.warm_start(alpha, self._codec, encoded.codec, problem.noise.n_matrices == 1)
         kernel = self.kernel_
         adapted = self._adapt_again(operator, problem.targets, before.operator.n_samples)
         if adapted is not None:
@@ -522,7 +533,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             )
         self.kernel_ = tuned.kernel
         self.noise_ = tuned.noise_value
-        codec = self._without_shortfall(task.complete_codec(encoded, posterior, self.noise_, self._options()))
+        codec = self._without_shortfall(task.complete_codec(encoded, posterior, self.noise_, self._options))
         self._install(posterior, codec, encoded.samples)
         self.feature_relevance_ = posterior.operator.relevance()
         self.n_examples_ = posterior.operator.n_samples
@@ -535,11 +546,11 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         if tuned.path is not None:
             self.__dict__.update(tuned.attributes())
 
-    def _install(self, posterior: Posterior | Predictor, codec: Codec, samples: Samples | None = None) -> None:
+    def _install(self, posterior: Any, codec: Codec, samples: Samples | None = None) -> None:
         """Predict with this posterior from now on, and learn further if there are the samples."""
         self._posterior, self._codec = posterior, codec
         self.__dict__.update(codec.attributes())
-        if isinstance(posterior, Predictor) or samples is None:
+        if samples is None:
             return
         self._samples = samples
         self.alpha_ = posterior.alpha[:, 0] if codec.is_vector else posterior.alpha[:]
@@ -549,7 +560,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
 
     def _refitted(self, kernel: Kernel, noise: float) -> Self:
         """A copy with another kernel and noise, solved for the same samples."""
-        before = self._posterior_with_training()
+        before = self._posterior.with_training()
         adapted = kernel._adapt(updates_of(before.operator).training_rows(), before.targets, noise)
         operator = tuning_of(before.operator).with_kernel(adapted.value)
         seed = int(check_random_state(self.random_state).randint(2**31))
@@ -563,22 +574,14 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
 
     # What there is to learn from
 
-    def _posterior_with_training(self) -> Posterior:
-        if isinstance(self._posterior, Predictor):
-            raise ValueError(
-                "This model was saved without its training samples: it predicts, but learns no more, and can be saved "
-                "again only with include_training=False."
-            )
-        return self._posterior
-
     def _index_of(self, ids: Any) -> Array:
         """Where the training samples with these numbers are."""
-        self._posterior_with_training()
+        self._posterior.with_training()  # or there are no samples
         return self._samples.index_of(ids)
 
     def _training_samples(self) -> tuple[Any, Array, Array]:
         """X as CSR, y and the weights of the samples that the model keeps."""
-        posterior = self._posterior_with_training()
+        posterior = self._posterior.with_training()
         rows = updates_of(posterior.operator).training_rows()
         entries = (rows.values, rows.column_of.astype(np.int64), rows.indptr)
         X = sparse.csr_array(entries, shape=(rows.n_rows, rows.n_columns))

@@ -31,7 +31,7 @@ _COUNTS = {
 def to_state(estimator: Any, writer: Writer, include_training: bool) -> None:
     """Write a fitted estimator; see `HistogramGP.save`."""
     estimator._validate_params()
-    posterior = estimator._posterior_with_training() if include_training else estimator._posterior
+    posterior = estimator._posterior.with_training() if include_training else estimator._posterior
     writer.parameters(estimator.get_params(deep=False))
     writer.set("kernel", writer.value("kernel", estimator.kernel_))
     writer.set("n_features", estimator.n_features_in_)

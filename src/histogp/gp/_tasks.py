@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -125,9 +126,12 @@ class Task(Protocol[C]):
         """Solutions, (N, M), for the codec ``before`` as a guess of those for the codec ``after``."""
 
     def complete_codec(
-        self, encoded: Encoded[C], posterior: Posterior, noise: float, options: PredictionOptions
+        self, encoded: Encoded[C], posterior: Posterior, noise: float, options: Callable[[], PredictionOptions]
     ) -> tuple[C, str | None]:
-        """The codec with what only the posterior tells; and a sentence if variances fell short, or None."""
+        """The codec with what only the posterior tells; and a sentence if variances fell short, or None.
+
+        options : makes the options of predictions, for those who need some
+        """
 
     def prepare(self, posterior: Posterior | Predictor, rows: Rows, options: PredictionOptions) -> None:
         """Let the posterior prepare what predictions need of the training samples; ``rows`` are none, of some width."""
@@ -197,7 +201,7 @@ class Classification:
         return carried_over(alpha, before.classes, after.classes, shared_noise)
 
     def complete_codec(
-        self, encoded: Encoded[Classes], posterior: Posterior, noise: float, options: PredictionOptions
+        self, encoded: Encoded[Classes], posterior: Posterior, noise: float, options: Callable[[], PredictionOptions]
     ) -> tuple[Classes, None]:
         return encoded.codec, None
 
@@ -259,7 +263,7 @@ class Regression:
         return alpha * np.reshape(before.unit / after.unit, -1)
 
     def complete_codec(
-        self, encoded: Encoded[Reals], posterior: Posterior, noise: float, options: PredictionOptions
+        self, encoded: Encoded[Reals], posterior: Posterior, noise: float, options: Callable[[], PredictionOptions]
     ) -> tuple[Reals, None]:
         return encoded.codec, None
 
@@ -325,17 +329,17 @@ class OneClass:
         return alpha
 
     def complete_codec(
-        self, encoded: Encoded[Inliers], posterior: Posterior, noise: float, options: PredictionOptions
+        self, encoded: Encoded[Inliers], posterior: Posterior, noise: float, options: Callable[[], PredictionOptions]
     ) -> tuple[Inliers, str | None]:
         """The codec with its offset: a quantile of the scores of the samples, left out one at a time if "auto"."""
         weights, part = encoded.samples.weights, self.contamination
         if self.contamination == "auto":
-            left_out = posterior.leave_one_out(options.variance)
+            left_out = posterior.leave_one_out(options().variance)
             scores, shortfall = self._score(left_out.means[:, 0], left_out.variances[:, 0], noise), left_out.shortfall
             weights, part = weights[left_out.index], REJECTED_SHARE
         else:
             rows = updates_of(posterior.operator).training_rows()
-            scores, shortfall = self.scores(posterior, rows, noise, options)
+            scores, shortfall = self.scores(posterior, rows, noise, options())
         return replace(encoded.codec, offset=_quantile(scores, weights, part)), shortfall
 
     def prepare(self, posterior: Posterior | Predictor, rows: Rows, options: PredictionOptions) -> None:

@@ -268,7 +268,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         if self.probability == "temperature":
             temperature = self._without_shortfall(self._posterior.temperature(options))
             return log_probabilities(self._mean_of(rows), temperature)
-        dirichlet = self._posterior_with_training().dirichlet(options)
+        dirichlet = self._posterior.with_training().dirichlet(options)
         return np.log(self._without_shortfall(dirichlet.probabilities(rows, options)))
 
     @reading

@@ -170,7 +170,7 @@ class PosteriorView:
 
     def _system(self, n_sides: int) -> Any:
         """What solves for about ``n_sides`` right-hand sides; refuses models without training samples."""
-        posterior = self._estimator._posterior_with_training()
+        posterior = self._estimator._posterior.with_training()
         return posterior.system(n_sides, self._estimator._solver_options())
 
 

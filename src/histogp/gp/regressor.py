@@ -289,7 +289,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
 
     def _covariance(self, X: Any, include_noise: bool) -> Array:
         """Covariances of all pairs of rows of X, for targets in the unit of learning, (n, n)."""
-        posterior = self._posterior_with_training()
+        posterior = self._posterior.with_training()
         covariance = self._without_shortfall(posterior.covariance(self._test_rows(X), self._variance_options()))
         if include_noise:
             covariance[np.diag_indices_from(covariance)] += self.noise_

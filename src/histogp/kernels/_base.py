@@ -70,17 +70,10 @@ class Kernel(BaseEstimator):
 
     def _to_search(self, given: Kernel, value: KernelValue) -> tuple[Kernel, KernelValue]:
         """The kernel and its value, ready to search again; weights are free if those of ``given`` were."""
-        if not is_ard(given):
+        if not isinstance(given.weights, str):
             return self, value
         # Not from where they are: a weight that has become zero would stay so.
         return clone(self).set_params(weights="ard"), replace(value, weights=None, learns_weights=True)
-
-    def _check_found(self) -> None:
-        """Refuse parameters that only a search can find."""
-        if is_ard(self):
-            raise ValueError(
-                'weights="ard" are learned from the data: give optimize="gradient", or numbers as weights.'
-            )
 
     def _restore(self, reader: Any, prefix: str, n_features: int) -> KernelValue:
         """The value of a fitted kernel in a file, where the names of its arrays begin with the prefix."""
@@ -102,7 +95,10 @@ def as_kernel(kernel: str | Kernel) -> Kernel:
 
 def weighting(kernel: Kernel, n_features: int) -> dict[str, Any]:
     """What the values of kernels with a weight for each feature share; weights that are to be learned start at one."""
-    groups, learned = groups_of(kernel, n_features), is_ard(kernel)
+    learned = isinstance(kernel.weights, str)
+    if learned and kernel.weights != "ard":
+        raise ValueError(f'weights must be numbers, None or "ard"; got {kernel.weights!r}.')
+    groups = None if kernel.groups is None else _numbered(kernel.groups, n_features)
     weights = None
     if learned or kernel.weights is not None:
         given = expanded("weights", 1.0 if learned else kernel.weights, groups, n_features)
@@ -112,20 +108,11 @@ def weighting(kernel: Kernel, n_features: int) -> dict[str, Any]:
     return {"n_features": n_features, "weights": weights, "groups": groups, "learns_weights": learned}
 
 
-def is_ard(kernel: Kernel) -> bool:
-    """Whether the weights are to be learned."""
-    if isinstance(kernel.weights, str) and kernel.weights != "ard":
-        raise ValueError(f'weights must be numbers, None or "ard"; got {kernel.weights!r}.')
-    return isinstance(kernel.weights, str)
-
-
-def groups_of(kernel: Kernel, n_features: int) -> Array | None:
-    """The number of the group of each dimension, (D,), from 0 on; None without groups."""
-    if kernel.groups is None:
-        return None
-    groups = np.asarray(kernel.groups)
+def _numbered(names: Any, n_features: int) -> Array:
+    """The number of the group of each dimension, (D,), from 0 on."""
+    groups = np.asarray(names)
     if groups.shape != (n_features,):
-        raise ValueError(f"groups must name one group for each of the {n_features} features; got {kernel.groups!r}.")
+        raise ValueError(f"groups must name one group for each of the {n_features} features; got {names!r}.")
     try:
         return np.unique(groups, return_inverse=True)[1]
     except TypeError:

@@ -297,8 +297,8 @@ class Learned:
 
     @property
     def dtype(self) -> type:
-        """The precision of features; for random ones single precision is more than enough."""
-        return np.float32 if self.feature_map._is_random else np.float64
+        """The precision of features."""
+        return self.feature_map._precision
 
     def features(self, X: Any, *, projected: bool = True) -> Any:
         """The features of samples, (n, m), dense or CSR."""

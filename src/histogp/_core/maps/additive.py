@@ -31,7 +31,7 @@ class AdditiveMap(ABC):
 
     is_additive = True
     """Whether the kernel is a sum over features, each of which may have a weight."""
-    is_random = False
+    is_costly = False
     """Whether products average to the kernel over chance, and take long to make."""
     is_normalized = False
     """Whether the features of a row have the norm one, whatever the row."""

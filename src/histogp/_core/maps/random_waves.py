@@ -77,7 +77,7 @@ class RandomWaves:
     phases: Array
 
     is_additive = False
-    is_random = True
+    is_costly = True
 
     @classmethod
     def draw(

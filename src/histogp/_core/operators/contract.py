@@ -249,9 +249,10 @@ def cross_blocks(operator: KernelOperator, rows: Rows) -> Iterator[tuple[slice, 
         yield some, operator.cross(rows.block(some.start, some.stop))
 
 
-def power_of_two(largest: float) -> float:
-    """A unit for single precision: the next power of two above, in the range of both precisions."""
-    return float(2.0 ** np.clip(np.ceil(np.log2(largest)), -1000, 1000)) if largest > 0 else 1.0
+def check_same_kind(present: Any, other: Any) -> None:
+    """Refuse a value of a kernel, ``other``, that cannot take the place of the present one."""
+    if type(other) is not type(present):
+        raise ValueError("A kernel cannot give way to one of another kind on the same data: fit another model.")
 
 
 def sums_by_weight(weight_of: Array, by_feature: Array) -> Array:

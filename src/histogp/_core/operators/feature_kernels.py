@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from histogp._core.data import Array, Rows, SortedColumns, dense
+from histogp._core.data import Array, Rows, SortedColumns, dense, power_of_two
 from histogp._core.kernel_values import KernelValue
-from histogp._core.operators.contract import KernelOperator, Precision, power_of_two, sums_by_weight
+from histogp._core.operators.contract import KernelOperator, Precision, check_same_kind, sums_by_weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,9 +141,8 @@ class FeatureOperator(KernelOperator):
         """Features of test rows, or of the training samples: slices with blocks (n, n_components), dense or CSR."""
         if rows is not None:
             return self._maker.blocks(rows)
-        takes_long = self.kernel.map.is_random
         kept = self._kept  # another thread may release them meanwhile
-        if kept is None or not takes_long or 8 * self.n_samples * self.n_components > MOST_KEPT_BYTES:
+        if kept is None or not self.kernel.map.is_costly or 8 * self.n_samples * self.n_components > MOST_KEPT_BYTES:
             return self._maker.blocks(self.rows)
         # Without weights, so that they serve with others as well.
         if not kept:
@@ -225,8 +224,7 @@ class FeatureOperator(KernelOperator):
         return FeatureOperator(self.rows.take(kept), self.kernel, self.n_threads)
 
     def with_kernel(self, kernel: Any) -> FeatureOperator:
-        if not isinstance(kernel, FeatureKernel):
-            raise ValueError("A model with a chi-squared kernel cannot take one of another kind: fit another.")
+        check_same_kind(self.kernel, kernel)
         other = FeatureOperator(self.rows, kernel, self.n_threads)
         if other.kernel.map is self.kernel.map:
             other._kept = self._kept

@@ -12,10 +12,10 @@ import numpy as np
 
 from histogp._core import threads
 from histogp._core._numba import column_loops, table_loops
-from histogp._core.data import Array, Nonzeros, Rows, SortedColumns, aligned_zeros, plain
+from histogp._core.data import Array, Nonzeros, Rows, SortedColumns, aligned_zeros, plain, power_of_two
 from histogp._core.kernel_values import WIDEST_FACTOR, Hyperparameter, KernelValue
 from histogp._core.layouts import Grid, NodeLayout, last_of_each_column
-from histogp._core.operators.contract import KernelOperator, Precision, power_of_two
+from histogp._core.operators.contract import KernelOperator, Precision, check_same_kind
 from histogp._core.operators.levels import Levels
 from histogp._core.predictors import FloorTable, LookupTable, NodeTable, QuantizedTable
 
@@ -160,10 +160,7 @@ class SortedOperator(KernelOperator):
         return _intersect(left, right, self.n_threads)
 
     def with_kernel(self, kernel: Any) -> SortedOperator:
-        if not isinstance(kernel, Intersection):
-            raise ValueError(
-                "A histogram intersection kernel cannot give way to one of another kind: fit another model."
-            )
+        check_same_kind(self.kernel, kernel)
         return SortedOperator(self.data, kernel, self.n_threads, self._levels)
 
     def gradient(self, left: Array, right: Array, sums: Array | None = None) -> dict[str, Array]:

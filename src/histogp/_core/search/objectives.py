@@ -49,10 +49,6 @@ class Data:
         """The mean square of the targets; one if they are all zero."""
         return float(np.mean(self.targets**2)) or 1.0
 
-    @property
-    def n_matrices(self) -> int:
-        return self.targets.shape[1] if self.noise.is_per_output else 1
-
 
 class Objective(Protocol):
     """A likelihood to maximize; ``is_exact`` says that steps may be small, because values have no noise."""
@@ -187,7 +183,7 @@ def _preconditioner(
     data: Data, n_probes: int, options: SolverOptions, rng: np.random.Generator
 ) -> Preconditioner | None:
     """A preconditioner for targets and probes together."""
-    n_sides = data.targets.shape[1] + n_probes * data.n_matrices
+    n_sides = data.targets.shape[1] + n_probes * data.noise.n_matrices
     return make_preconditioner(data.operator, data.noise, n_sides, options, rng)
 
 
@@ -208,7 +204,7 @@ def _bounded(
 def number_of_probes(data: Data) -> int:
     """Probes for each matrix that fill blocks of vectors up; more would cost another block."""
     width, n_outputs = data.operator.block_width, data.targets.shape[1]
-    if data.noise.is_per_output:
+    if data.noise.n_matrices > 1:
         return max(2, -(-FEWEST_PROBES // n_outputs))
     probes = -n_outputs % width
     return probes if probes >= FEWEST_PROBES else probes + width

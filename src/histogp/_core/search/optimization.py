@@ -299,7 +299,7 @@ class _Search:
 
     def subset_size(self) -> int:
         """Fewer samples where every output has a matrix of its own."""
-        return int(FIRST_SAMPLES / np.cbrt(self.data.n_matrices))
+        return int(FIRST_SAMPLES / np.cbrt(self.data.noise.n_matrices))
 
     def prune_weights(self, theta: Array) -> None:
         """Weights that do not matter become exactly zero, unless the likelihood falls."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from histogp._core.data import Array, Rows
+from histogp._core.data import Rows
 from histogp._core.operators.contract import Features, KernelOperator
 from histogp._core.solvers.factors import MOST_COMPONENTS, DenseSystem, FeatureSystem
 from histogp._core.solvers.iterative import IterativeSystem
@@ -16,7 +18,8 @@ def build_system(
     operator: KernelOperator, noise: Noise, n_outputs: int, options: SolverOptions, rng: np.random.Generator
 ) -> System:
     """A system that is prepared for ``n_outputs`` right-hand sides."""
-    _refuse_overflow(operator.diagonal())
+    if not np.all(np.isfinite(operator.diagonal())):
+        raise ValueError("The kernel overflows on these features; scale them to moderate values.")
     return system_kind(operator, noise, options).build(operator, noise, n_outputs, options, rng)
 
 
@@ -35,12 +38,15 @@ def system_kind(
 def update_system(system: System, operator: KernelOperator, rows: Rows, noise: Noise) -> System | None:
     """The system for the operator with further ``rows`` after the present ones, perhaps none; None: build anew."""
     with np.errstate(over="ignore"):
-        _refuse_overflow(operator.diagonal(rows))
-    if system_kind(operator, noise, system.options) is not type(system):
+        overflows = not np.all(np.isfinite(operator.diagonal(rows)))
+    if overflows or system_kind(operator, noise, system.options) is not type(system):
         return None
     return system.updated(operator, rows, noise)
 
 
-def _refuse_overflow(diagonal: Array) -> None:
-    if not np.all(np.isfinite(diagonal)):
-        raise ValueError("The kernel overflows on these features; scale them to moderate values.")
+def direct_options(operator: KernelOperator, noise: Noise, options: SolverOptions) -> SolverOptions | None:
+    """Options for a system of factors, if that is affordable: those given, or else others; None if it is not."""
+    if system_kind(operator, noise, options) is not IterativeSystem:
+        return options
+    affordable = system_kind(operator, noise, replace(options, solver="auto")) is not IterativeSystem
+    return replace(options, solver="cholesky") if affordable else None

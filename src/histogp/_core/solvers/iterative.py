@@ -11,7 +11,7 @@ from histogp._core.data import Array, Rows
 from histogp._core.operators.contract import KernelOperator, Precision
 from histogp._core.solvers.preconditioner import Preconditioner, make_preconditioner
 from histogp._core.solvers.problem import SINGLE_PRECISION_TOL, Callback, Noise, Solution, SolverOptions, relative
-from histogp._core.solvers.system import System
+from histogp._core.solvers.system import FEWEST_OUTPUTS, MOST_OUTPUTS, System
 from histogp._core.threads import single_threaded_blas
 
 # A preconditioner serves until there are so many times more samples than when it was made.
@@ -34,9 +34,13 @@ class IterativeSystem(System):
     made_for: int
     serves: float
 
-    is_direct: ClassVar[bool] = False
     is_light: ClassVar[bool] = False
     _unit_tol: ClassVar[float] = 1e-4
+
+    @classmethod
+    def size_for(cls, n_outputs: int) -> int:
+        """A power of four: a larger preconditioner pays for more outputs, and is made anew for many more of them."""
+        return int(np.clip(4 ** np.ceil(np.log2(max(n_outputs, 1)) / 2), FEWEST_OUTPUTS, MOST_OUTPUTS))
 
     @classmethod
     def build(

@@ -175,7 +175,7 @@ class Preconditioner:
         n_old = len(self._diagonals)
         factor = self._factor.extended(operator, rows) if rows.n_rows else self._factor
         with single_threaded_blas():
-            if not same_noise or noise.is_per_output:
+            if not same_noise or noise.n_matrices > 1:
                 return Preconditioner(factor, noise, self._n_threads)
             new = np.arange(n_old, operator.n_samples)
             more = gram(factor.blocks, new, noise.sample / factor.scale, self._n_threads)
@@ -296,7 +296,7 @@ def make_preconditioner(
         return None
     with single_threaded_blas():
         if options.preconditioner_rank == "auto":
-            limit = max_rank(operator.n_samples, n_outputs if noise.is_per_output else 1)
+            limit = max_rank(operator.n_samples, noise.n_matrices)
             factor = PivotedCholesky(operator, noise, rng, limit, options.n_threads)
             rank = grow_to_best_rank(factor, _cost_model(operator, noise, n_outputs, options))
         else:

@@ -33,10 +33,6 @@ class Noise:
     negative: Array | None = None
 
     @property
-    def is_per_output(self) -> bool:
-        return self.output_of is not None
-
-    @property
     def n_matrices(self) -> int:
         """How many diagonals there are: one, or one for each output."""
         return 1 if self.positive is None else len(self.positive)

@@ -23,6 +23,8 @@ MORE_SOLVES = 3
 SMALLEST_TOL = 1e-13
 # Variances below this part of the prior's are rounding.
 VARIANCE_ROUNDING = 1e-12
+# Outputs that a system for variances is prepared for, at least and at most.
+FEWEST_OUTPUTS, MOST_OUTPUTS = 16, 4096
 # Test rows that are solved for together: a few blocks of the product, and no more memory than a fit takes.
 ROWS_AT_ONCE = 64
 
@@ -31,20 +33,23 @@ class System(ABC):
     """A prepared system. The noise may be one diagonal, or one for each output. Immutable.
 
     serves : for how many outputs it was prepared; it solves for more as well, but another one may be quicker
-    is_direct : whether solutions come from factors, exact up to rounding
     is_light : whether keeping it costs little
     """
 
     operator: KernelOperator
     noise: Noise
     options: SolverOptions
-    is_direct: ClassVar[bool] = True
     serves: float = np.inf
 
     @property
     @abstractmethod
     def is_light(self) -> bool:
         """Whether keeping it costs little."""
+
+    @classmethod
+    def size_for(cls, n_outputs: int) -> int:
+        """For how many outputs to prepare a system when so many are at hand, and others may follow."""
+        return MOST_OUTPUTS
 
     @abstractmethod
     def solve(
