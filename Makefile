@@ -33,7 +33,7 @@ quick: .venv/tested
 # The contract tests and the quick ones, with the lowest versions that pyproject.toml allows.
 lowest: export NUMBA_CACHE_DIR = $(CURDIR)/.venv-lowest/numba
 lowest: .venv-lowest/tested
-	.venv-lowest/bin/python -m pytest --numprocesses 2 tests/estimators/test_contract.py
+	.venv-lowest/bin/python -m pytest --numprocesses 2 tests/test_contract.py
 	HYPOTHESIS_PROFILE=quick .venv-lowest/bin/python -m pytest --numprocesses 2 --dist loadfile -m 'not slow'
 
 # The built wheel, without extras and outside of the source tree, imports, fits and shows its demo.

@@ -4,9 +4,9 @@ import inspect
 
 import numpy as np
 import pytest
-from leaves import test_twins
-from maps import test_maps
-from operators import test_sorted
+from core.loops import test_twins
+from core.maps import test_maps
+from core.operators import test_sorted_columns
 
 from histogp._core import threads
 from histogp._core._numba import chi2_loops, column_loops, table_loops
@@ -47,11 +47,11 @@ def test_a_perturbed_leaf_is_noticed(module, name, monkeypatch):
     if module is chi2_loops:
         assert fails(test_maps.test_products_miss_the_kernel_by_equation_7)
         return
-    assert any(fails(check) for check in typical_checks(test_sorted.TestSortedOperator()))
+    assert any(fails(check) for check in typical_checks(test_sorted_columns.TestSortedOperator()))
 
 
 def test_nothing_is_noticed_where_nothing_is_wrong():
-    assert not any(fails(check) for check in typical_checks(test_sorted.TestSortedOperator()))
+    assert not any(fails(check) for check in typical_checks(test_sorted_columns.TestSortedOperator()))
 
 
 def typical_checks(suite):
@@ -62,7 +62,12 @@ def typical_checks(suite):
 def fails(check):
     """Whether a test notices; its parameters, if it has any, are those of double precision."""
     choices = {"dtype": np.float64, "rtol": 1e-13, "most": 8}
-    choices |= {"kernel": test_sorted.TestSortedOperator.typical["power"], "way": None, "on": "uniform", "n_threads": 2}
+    choices |= {
+        "kernel": test_sorted_columns.TestSortedOperator.typical["power"],
+        "way": None,
+        "on": "uniform",
+        "n_threads": 2,
+    }
     arguments = {name: choices[name] for name in inspect.signature(check).parameters if name in choices}
     try:
         check(**arguments)

@@ -9,12 +9,12 @@ import pytest
 from kernel_operators import FixedExpChi2, kernel_operator
 from oracles import alike, close
 
+from core.operators.suite import TYPICAL_DATA, D, N, U, V
 from histogp._core.data import Rows
 from histogp._core.maps.additive import Direct
 from histogp._core.maps.random_waves import RandomWaves
 from histogp._core.operators import feature_kernels
 from histogp._core.solvers.factors import FeatureFactor
-from operators.suite import TYPICAL_DATA, D, N, U, V
 
 pytestmark = pytest.mark.portable
 

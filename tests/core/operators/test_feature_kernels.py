@@ -9,12 +9,7 @@ from oracles import close, histograms
 from scipy import sparse
 from sklearn.metrics.pairwise import chi2_kernel
 
-from histogp._core.data import Rows
-from histogp._core.maps.additive import Direct
-from histogp._core.maps.random_waves import RandomWaves
-from histogp._core.operators import contract, feature_kernels
-from histogp.kernels import ExpChi2, HistogramIntersection
-from operators.suite import (
+from core.operators.suite import (
     TYPICAL_DATA,
     CoreSuite,
     D,
@@ -25,6 +20,11 @@ from operators.suite import (
     with_kernel,
     with_threads,
 )
+from histogp._core.data import Rows
+from histogp._core.maps.additive import Direct
+from histogp._core.maps.random_waves import RandomWaves
+from histogp._core.operators import contract, feature_kernels
+from histogp.kernels import ExpChi2, HistogramIntersection
 
 pytestmark = pytest.mark.portable
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_operators import kernel_operator
-from operators.intersection_kernels import kernels
 from oracles import Log, close, heights, histograms, kernel_matrix, matrices
 from scipy.stats import spearmanr
 from sklearn.datasets import load_digits
 
+from core.operators.intersection_kernels import kernels
 from histogp._core.data import Rows
 from histogp._core.posterior import Posterior
 from histogp._core.solvers.problem import Noise, SolverOptions

@@ -6,10 +6,10 @@ from kernel_operators import kernel_operator
 from oracles import Log, close, dense, histograms, kernel_matrix
 from scipy import sparse
 
+from core.operators.intersection_kernels import kernels
+from core.operators.suite import CoreSuite, D, TablesSuite, UpdatesTuningSuite
 from histogp._core.data import Rows, SortedColumns
 from histogp.kernels import Chi2, Exponential, HistogramIntersection, Power, Transform
-from operators.intersection_kernels import kernels
-from operators.suite import CoreSuite, D, TablesSuite, UpdatesTuningSuite
 
 pytestmark = pytest.mark.portable
 
