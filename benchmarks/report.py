@@ -20,7 +20,7 @@ Results = Mapping[str, Result]
 
 @dataclass
 class Updated:
-    """A text with tables that follow the results, and rows that stayed as they were because a case was not run."""
+    """A text with tables that follow the results, and rows that are left out of it because a case was not run."""
 
     text: str
     unmeasured: list[str] = field(default_factory=list)
@@ -29,7 +29,7 @@ class Updated:
 def updated(text: str, results: Results, tables: Mapping[str, Table] = TABLES) -> Updated:
     """Fill the blocks between ``<!-- benchmark: NAME -->`` and ``<!-- end -->`` from results.
 
-    A row is left as it is in the text, or out of it, as long as one of its cases has no result.
+    A row is left out as long as one of its cases has no result; nothing that was typed stays.
     """
     found = Updated("")
     names = [block[1] for block in BLOCK.finditer(text)]
@@ -41,28 +41,24 @@ def updated(text: str, results: Results, tables: Mapping[str, Table] = TABLES) -
         if match[1] == PROVENANCE:
             lines = [provenance(results, tables)]
         else:
-            lines = _lines(match[1], tables[match[1]], match[2], results, found.unmeasured)
+            lines = _lines(match[1], tables[match[1]], results, found.unmeasured)
         return "\n".join([f"<!-- benchmark: {match[1]} -->", "", *lines, "", "<!-- end -->"])
 
     found.text = BLOCK.sub(block, text)
     return found
 
 
-def _lines(name: str, table: Table, present: str, results: Results, unmeasured: list[str]) -> list[str]:
-    """The lines of a table."""
-    given = [_cells(line) for line in present.splitlines() if line.startswith("|")]
-    lines = [_line(table.header), _line(["---"] * len(table.header))]
+def _lines(name: str, table: Table, results: Results, unmeasured: list[str]) -> list[str]:
+    """The lines of a table; a sentence if it has no rows."""
+    lines = []
     for row in table.rows:
-        present_row = next((cells for cells in given if _matches(row, cells)), None)
-        if present_row is not None:
-            given.remove(present_row)  # the next row may have the same label
         if missing := sorted(cases_of(row) - results.keys()):
             unmeasured.append(f"{name}: {' '.join(_label(row))} ({', '.join(missing)})")
-            if present_row is not None:
-                lines.append(_line(present_row))
         else:
             lines.append(_line([_filled(cell, results) for cell in row]))
-    return lines
+    if not lines:
+        return [f"(Not measured yet: `python -m benchmarks list` has the cases of the table {name!r}.)"]
+    return [_line(table.header), _line(["---"] * len(table.header)), *lines]
 
 
 def cases_of(row: Sequence[str]) -> set[str]:
@@ -82,13 +78,6 @@ def fields_of(cell: str) -> Iterator[tuple[str, str]]:
 
 def _label(row: Sequence[str]) -> list[str]:
     return [cell for cell in row if cell and not cases_of([cell])]
-
-
-def _matches(row: Sequence[str], cells: Sequence[str]) -> bool:
-    """Whether cells of the text are those of a row: they agree where the row has no fields."""
-    return len(row) == len(cells) and all(
-        bool(cases_of([template])) or template == cell for template, cell in zip(row, cells, strict=True)
-    )
 
 
 class _Formatter(string.Formatter):
@@ -115,10 +104,6 @@ def duration(seconds: float) -> str:
     return f"{value:.{decimals}f} {unit}"
 
 
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip().strip("|").split("|")]
-
-
 def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |".replace("|  |", "| |")
 
@@ -126,11 +111,10 @@ def _line(cells: Sequence[str]) -> str:
 def provenance(results: Results, tables: Mapping[str, Table] = TABLES) -> str:
     """A sentence on when, at which commits and on which machines the results of tables were measured."""
     rows = [cases for table in tables.values() for row in table.rows if (cases := cases_of(row))]
-    measured = [cases for cases in rows if cases <= results.keys()]
+    measured = set().union(*(cases for cases in rows if cases <= results.keys()))
     if not measured:
-        return "These figures are of runs before results were stored."
-    used = sorted((results[name] for name in set().union(*measured)), key=lambda one: (one.date, one.case))
-    others = len(rows) - len(measured)
+        return "Nothing is measured yet."
+    used = sorted((results[name] for name in measured), key=lambda one: (one.date, one.case))
     first, last = used[0].date, used[-1].date
     commits = dict.fromkeys(f"`{(one.commit or 'unknown')[:7]}`{' (modified)' * one.modified}" for one in used)
     machines = dict.fromkeys(
@@ -143,8 +127,6 @@ def provenance(results: Results, tables: Mapping[str, Table] = TABLES) -> str:
     return (
         f"Measured {f'on {first}' if first == last else f'from {first} to {last}'} at {', '.join(commits)}, on "
         f"{' and '.join(machines)}, with {'; '.join(versions)}."
-        + f" {others} of {len(rows)} rows are of runs before results were stored."
-        * (others > 0)
     )
 
 

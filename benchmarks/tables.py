@@ -18,7 +18,7 @@ class Table:
 
 
 VARIANCES = Table(
-    ("`method`", "what it is", "time an example", "its preparation"),
+    ("`method`", "what it is", "time a sample", "its preparation"),
     (
         (
             '`"precise"`',
@@ -171,7 +171,7 @@ SPEED = Table(
             "{fit_fashion[seconds]:time}, {fit_fashion[megabytes]:,.0f} MB, test accuracy {fit_fashion[accuracy]:.4f}",
         ),
         (
-            "its growth from 7,500 to 60,000 examples",
+            "its growth from 7,500 to 60,000 samples",
             "{growth[seconds_7500]:.2f}, {growth[seconds_15000]:.2f}, {growth[seconds_30000]:.2f}, "
             "{growth[seconds_60000]:.2f} s: exponent {growth[exponent]:.2f}",
         ),
@@ -198,7 +198,7 @@ SPEED = Table(
         ),
         (
             "exact prediction, 1,000 sparse features, binary",
-            "{prediction[exact_10090]:us} an example at N = 10,090, {prediction[exact_50050]:us} at 50,050",
+            "{prediction[exact_10090]:us} a sample at N = 10,090, {prediction[exact_50050]:us} at 50,050",
         ),
         (
             "quantized prediction, the same",
@@ -241,7 +241,7 @@ SPEED = Table(
         (
             '`"sampled"` variance, 256 draws',
             "bias {sampled_bias[bias]:+.1%}, {sampled_bias[rms]:.0%} off; {sampled_times[fastest_us]:us} to "
-            "{sampled_times[slowest_us]:us} from 5,000 to 50,050 examples",
+            "{sampled_times[slowest_us]:us} from 5,000 to 50,050 samples",
         ),
         (
             "`predict_proba`, expected calibration error",
@@ -250,25 +250,25 @@ SPEED = Table(
             '(`"dirichlet"`: {probability_fashion[dirichlet_loss]:.3f} and {probability_digits[dirichlet_loss]:.3f})',
         ),
         (
-            "one Fashion-MNIST class against the rest, 100 examples, mean AUC",
+            "one Fashion-MNIST class against the rest, 100 samples, mean AUC",
             "{one_class[ours]:.3f}; best of `OneClassSVM`, `IsolationForest`, `LocalOutlierFactor`: "
             "{one_class[best_other]:.3f}",
         ),
         (
-            "one example added to 10,090 x 1,000 sparse, binary",
+            "one sample added to 10,090 x 1,000 sparse, binary",
             "{update_one[milliseconds]:.0f} ms, {update_one[warm_iterations]:.0f} iterations; a fit from scratch "
             "{update_one[fit_milliseconds]:.0f} ms, {update_one[cold_iterations]:.0f}",
         ),
         (
-            "15 examples, one a class, added to 1,500",
+            "15 samples, one a class, added to 1,500",
             "{update_15[milliseconds]:.0f} ms, {update_15[in_fits]:.2f} of a fit",
         ),
         (
-            "5,000 examples in batches of 50 into an empty model, a prediction after each",
+            "5,000 samples in batches of 50 into an empty model, a prediction after each",
             "{stream[stream_2]:time}, {stream[in_fits_2]:.0f} times a fit of all",
         ),
         (
-            "15 classes of drawings, 10 to 60 examples each, hyperparameters searched for at every step",
+            "15 classes of drawings, 10 to 60 samples each, hyperparameters searched for at every step",
             "the accuracy of fits from scratch ({incremental[mean_difference]:+.3f} on average), "
             "{incremental[speedup_first]:.0f} to {incremental[speedup_last]:.0f} times as fast",
         ),
@@ -384,7 +384,7 @@ SPEED = Table(
             "{bounds[fashion_papers]:.0f}",
         ),
         (
-            "the papers' relevance test, 20 examples a class, 500 runs",
+            "the papers' relevance test, 20 samples a class, 500 runs",
             "both relevant features first in {relevance[first_20]:.1%}; accuracy {relevance[accuracy_20]:.3f} against "
             "{relevance[plain_20]:.3f} unweighted (p = {relevance[p_20]:.0e})",
         ),

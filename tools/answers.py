@@ -250,7 +250,8 @@ def test_rows() -> np.ndarray:
 
 def put_gp(answers: Answers, name: str, model: Any, X: Any, *, variances: bool = True) -> None:
     """What a fitted Gaussian process says about rows, and about itself."""
-    for attribute in ("alpha_", "ids_", "n_examples_", "n_nonzeros_", "n_iter_", "n_products_", "offset_", "noise_"):
+    answers.put(f"{name}/n_samples_", getattr(model, "n_samples_", None) or model.n_examples_)  # the old name
+    for attribute in ("alpha_", "ids_", "n_nonzeros_", "n_iter_", "n_products_", "offset_", "noise_"):
         answers.put(f"{name}/{attribute}", getattr(model, attribute, None))
     for attribute in ("preconditioner_rank_", "feature_relevance_", "classes_", "n_features_in_", "feature_names_in_"):
         answers.put(f"{name}/{attribute}", getattr(model, attribute, None))
@@ -337,10 +338,16 @@ def put_likelihoods(answers: Answers, name: str, model: Any) -> None:
         answers.ask(f"{name}/likelihood-{question}", model.log_marginal_likelihood, **options)
 
 
+def renamed(columns: dict[str, Any]) -> dict[str, Any]:
+    """Columns by their present names, also those of checkouts that had others."""
+    return {name.replace("n_examples", "n_samples"): values for name, values in columns.items()}
+
+
 def put_search(answers: Answers, name: str, model: Any, X: Any) -> None:
     """What a search has found, and the way it went."""
-    for attribute in ("log_marginal_likelihood_", "log_marginal_likelihood_error_", "optimization_path_"):
+    for attribute in ("log_marginal_likelihood_", "log_marginal_likelihood_error_"):
         answers.put(f"{name}/{attribute}", getattr(model, attribute))
+    answers.put(f"{name}/optimization_path_", renamed(model.optimization_path_))
     answers.put(f"{name}/noise_", model.noise_)
     put_kernel(answers, f"{name}/kernel_", model.kernel_)
     answers.put(f"{name}/feature_relevance_", model.feature_relevance_)
@@ -855,7 +862,7 @@ def active_learning(answers: Answers) -> None:
             )
             curve = learner.run(labels, 50, scoring=lambda model: model.score(pool[:100], model.predict(pool[:100])))
             answers.put(f"learner/{kernel}/{strategy}/queried", learner.queried_)
-            counted = {name: values for name, values in curve.items() if not name.endswith("_seconds")}
+            counted = {name: values for name, values in renamed(curve).items() if not name.endswith("_seconds")}
             answers.put(f"learner/{kernel}/{strategy}/curve", counted)
             put_predictions(answers, f"learner/{kernel}/{strategy}", learner.estimator, test_rows())
 

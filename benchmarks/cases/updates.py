@@ -226,7 +226,7 @@ def readers(duration: float = 120) -> dict[str, float]:
 
 def _change(model: Any, X: Any, y: np.ndarray, rng: np.random.Generator) -> Any:
     """An update that adds, forgets or relabels, with classes that come and go."""
-    kind = rng.integers(3) if model.n_examples_ < 1_200 else 1
+    kind = rng.integers(3) if model.n_samples_ < 1_200 else 1
     if kind == 0:
         rows = rng.choice(len(y), 20, replace=False)
         labels = np.where(rng.random(20) < 0.2, 30 + rng.integers(20), y[rows])

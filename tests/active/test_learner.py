@@ -24,7 +24,7 @@ def test_every_question_is_new_and_its_answer_is_learned(strategy):
     learner = ActiveLearner(clf, strategy=strategy, X_pool=X[10:], random_state=0)
     curve = learner.run(Y[10:], budget=15, scoring=score)
     np.testing.assert_array_equal(curve["n_labels"], np.arange(16))
-    np.testing.assert_array_equal(curve["n_examples"], np.arange(10, 26))
+    np.testing.assert_array_equal(curve["n_samples"], np.arange(10, 26))
     assert len(set(learner.queried_)) == 15
     rows = np.concatenate([np.arange(10), 10 + learner.queried_])
     scratch = HistogramGPClassifier().fit(X[rows], Y[rows])
@@ -49,7 +49,7 @@ def test_it_can_begin_with_nothing_and_end_with_everything():
         lambda index: Y[index], budget=1000, scoring=lambda m: {"accuracy": score(m), "n": len(m.classes_)}
     )
     np.testing.assert_array_equal(curve["n_labels"], [50, 100, 120])
-    assert set(curve) == {"n_labels", "n_examples", "query_seconds", "update_seconds", "accuracy", "n"}
+    assert set(curve) == {"n_labels", "n_samples", "query_seconds", "update_seconds", "accuracy", "n"}
     assert sorted(learner.queried_) == list(range(120))
     assert len(learner.run(Y, budget=5)["n_labels"]) == 1
 
@@ -69,7 +69,7 @@ def test_a_regressor_learns_too():
     reg = HistogramGPRegressor().fit(X[:5], X[:5, 0])
     learner = ActiveLearner(reg, X, "batch-variance", batch_size=5)
     learner.run(X[:, 0], budget=20)
-    assert reg.n_examples_ == 25
+    assert reg.n_samples_ == 25
 
 
 def test_an_oracle_that_fails_leaves_the_model_as_it_was():
@@ -79,7 +79,7 @@ def test_an_oracle_that_fails_leaves_the_model_as_it_was():
         learner.run(lambda index: 1 / 0, budget=3)
     with pytest.raises(ValueError, match="inconsistent"):
         learner.run(lambda index: ["left", "left"], budget=3)
-    assert clf.n_examples_ == 10
+    assert clf.n_samples_ == 10
     assert len(learner.queried_) == 0
 
 

@@ -49,26 +49,32 @@ After.
 """
 
 
-def test_rows_come_from_results_and_others_stay():
+def test_rows_come_from_results_and_others_go():
     found = updated(TEXT, {"tiny_fit": RESULT}, {"tiny": TABLE})
     assert found.text == (
         "Before.\n\n<!-- benchmark: tiny -->\n\n| what | measured | score |\n| --- | --- | --- |\n"
-        "| fit | 1.2 s | 98.77% |\n| | 3.0 us | - |\n| | 7 s | - |\n\n<!-- end -->\n\nBetween.\n\n"
+        "| fit | 1.2 s | 98.77% |\n| | 3.0 us | - |\n\n<!-- end -->\n\nBetween.\n\n"
         "<!-- benchmark: provenance -->\n\nMeasured on 2026-01-02 at `0123456`, on Example 1, 2 cores, 8 GB, with "
-        "Python 3.13.1, NumPy 2.4.0. 1 of 3 rows are of runs before results were stored.\n\n<!-- end -->\nAfter.\n"
+        "Python 3.13.1, NumPy 2.4.0.\n\n<!-- end -->\nAfter.\n"
     )
     assert found.unmeasured == ["tiny: - (other)"]
     assert updated(found.text, {"tiny_fit": RESULT}, {"tiny": TABLE}).text == found.text
 
 
-def test_results_replace_what_was_kept():
+def test_a_table_without_results_says_so():
+    found = updated(TEXT, {}, {"tiny": TABLE})
+    assert "(Not measured yet: `python -m benchmarks list` has the cases of the table 'tiny'.)" in found.text
+    assert "Nothing is measured yet." in found.text
+    assert "typed" not in found.text
+
+
+def test_a_row_comes_back_with_its_result():
     other = dataclasses.replace(RESULT, case="other", values={"seconds": 4.0}, commit=None, date="2026-02-03")
     found = updated(TEXT, {"tiny_fit": RESULT, "other": other}, {"tiny": TABLE})
     assert "| | 4.0 | - |" in found.text
     assert found.unmeasured == []
     sentence = provenance({"tiny_fit": RESULT, "other": other}, {"tiny": TABLE})
     assert sentence.startswith("Measured from 2026-01-02 to 2026-02-03 at `0123456`, `unknown`, on Example 1")
-    assert "before" not in sentence
 
 
 def test_a_value_that_a_case_no_longer_has_is_an_error():

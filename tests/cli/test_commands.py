@@ -167,7 +167,7 @@ def test_numbers_among_texts_stay_texts(run):
 
 def test_inspect_tells_what_is_in_the_file(run, model):
     facts = json.loads(run("inspect", "model.histogp", "--json"))
-    assert facts["examples"] == 80
+    assert facts["samples"] == 80
     assert facts["noise"] == 0.05
     assert facts["labels"] == model.classes_.tolist()
     assert len(facts["sha256"]) == 64

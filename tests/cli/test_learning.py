@@ -38,7 +38,7 @@ def test_update_writes_elsewhere_and_takes_new_classes(run, model):
     said = run("update", "model.histogp", "more.csv", "--label", "color", "-o", "newer")
     assert "new: pink, violet" in said
     assert len(histogp.load("newer").classes_) == len(model.classes_) + 2
-    assert histogp.load("model.histogp").n_examples_ == 80
+    assert histogp.load("model.histogp").n_samples_ == 80
 
 
 def test_labels_are_numbers_where_those_of_the_model_are(run):
@@ -113,14 +113,14 @@ def test_a_killed_update_leaves_the_old_model_or_the_new_one(run, model):
     start = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
     duration = time.perf_counter() - start
-    n_before = histogp.load("model.histogp").n_examples_
+    n_before = histogp.load("model.histogp").n_samples_
     assert n_before == 100
     for part in (0.7, 0.9, 0.97, 1.0):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(part * duration)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        n_now = histogp.load("model.histogp").n_examples_
+        n_now = histogp.load("model.histogp").n_samples_
         assert n_now in (n_before, n_before + 20)
         n_before = n_now
 

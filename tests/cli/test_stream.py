@@ -394,7 +394,7 @@ def test_regression_from_fit_to_scores(run):
 def test_inspect_tells_what_is_in_the_file(run, streamed):
     facts = json.loads(run("inspect", "m.histogp", "--json"))
     assert facts["class"] == "StreamingRidgeClassifier"
-    assert facts["examples"] == N
+    assert facts["samples"] == N
     assert facts["features"] == D
     assert facts["labels"] == streamed.classes_.tolist()
     assert facts["feature names"] == FEATURES

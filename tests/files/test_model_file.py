@@ -94,7 +94,7 @@ def test_a_loaded_model_predicts_alike(name, include_training, path):
         alike(loaded.predict(data), model.predict(data))
     assert loaded.predict(TEST).dtype == model.predict(TEST).dtype
     assert repr(loaded) == repr(model)
-    for attribute in ("n_iter_", "n_features_in_", "residual_", "n_examples_", "n_nonzeros_", "preconditioner_rank_"):
+    for attribute in ("n_iter_", "n_features_in_", "residual_", "n_samples_", "n_nonzeros_", "preconditioner_rank_"):
         np.testing.assert_array_equal(getattr(loaded, attribute), getattr(model, attribute))
     np.testing.assert_array_equal(loaded.quantization_error_bound(), model.quantization_error_bound())
     if include_training:

@@ -175,7 +175,7 @@ def test_classes_may_be_few_late_and_declared():
     model.forget(np.arange(5, 8))  # the class that was never seen stays
     assert list(model.classes_) == ["b", "c"]
     model.forget(model.ids_[1:])
-    assert model.n_examples_ == 1
+    assert model.n_samples_ == 1
 
 
 def test_a_new_class_starts_from_what_is_known():
@@ -293,7 +293,7 @@ def test_parameters_are_checked_by_updates_too(parameters, message):
     for change in (lambda: model.partial_fit(X[60:], Y[60:]), lambda: model.forget(0), lambda: model.relabel(0, "elm")):
         with pytest.raises(ValueError, match=message):
             change()
-    assert model.n_examples_ == 60
+    assert model.n_samples_ == 60
 
 
 @pytest.mark.parametrize("classes", [["a", None], [0.5, 1.0], [1.0, np.nan]])
@@ -406,7 +406,7 @@ def test_an_update_that_another_thread_has_overtaken_says_so():
     model.partial_fit(X[60:61], Y[60:61])
     with pytest.raises(RuntimeError, match="Another thread"):
         update.__exit__(None, None, None)
-    assert model.n_examples_ == 61
+    assert model.n_samples_ == 61
 
 
 def test_a_fit_that_another_one_has_overtaken_says_so(monkeypatch):
@@ -503,7 +503,7 @@ class TestSearchingAgain:
         model = HistogramGPClassifier(**options).fit(X[:140], Y[:140]).partial_fit(X[140:], Y[140:])
         scratch = HistogramGPClassifier(**options).fit(X, Y)
         np.testing.assert_allclose(model.log_marginal_likelihood_, scratch.log_marginal_likelihood_, rtol=1e-4)
-        evaluations = [len(one.optimization_path_["n_examples"]) for one in (model, scratch)]
+        evaluations = [len(one.optimization_path_["n_samples"]) for one in (model, scratch)]
         assert evaluations[0] < evaluations[1]
 
     def test_weights_are_learned_anew(self):

@@ -80,7 +80,7 @@ def test_samples_and_estimates_come_to_the_exact_optimum():
     options = {"kernel": "hik-poly", "random_state": 0}
     estimated, exact = (HistogramGPClassifier(optimize=method, **options).fit(X, y) for method in ("gradient", "exact"))
     assert exact.log_marginal_likelihood() - estimated.log_marginal_likelihood() < 3
-    assert set(estimated.optimization_path_["n_examples"]) == {500, 900}
+    assert set(estimated.optimization_path_["n_samples"]) == {500, 900}
     assert estimated.log_marginal_likelihood_error_ > 0
     error = estimated.log_marginal_likelihood() - estimated.log_marginal_likelihood_
     assert abs(error) < 4 * estimated.log_marginal_likelihood_error_
@@ -220,7 +220,7 @@ def test_another_fit_without_a_search_leaves_nothing_of_it():
 def test_the_path_is_a_table(capsys):
     clf = HistogramGPClassifier("hik-poly", optimize="exact", verbose=1).fit(X, CODES)
     table = pd.DataFrame(clf.optimization_path_)
-    expected = ["log_marginal_likelihood", "standard_error", "n_examples", "n_products"]
+    expected = ["log_marginal_likelihood", "standard_error", "n_samples", "n_products"]
     assert list(table) == [*expected, "noise", "scale", "transform__eta"]
     assert clf.log_marginal_likelihood_ == pytest.approx(table["log_marginal_likelihood"].max(), abs=0.5)
     lines = [line for line in capsys.readouterr().out.splitlines() if "log likelihood" in line]
@@ -466,4 +466,4 @@ def test_small_samples_serve_problems_with_their_own_matrix():
     assert optimization.FIRST_SAMPLES == 500
     X, y = make_bags_of_words(600, n_words=60, n_classes=4, random_state=0)
     clf = HistogramGPClassifier("hik", class_weight="balanced-ovr", optimize="gradient", random_state=0)
-    assert clf.fit(X, y).optimization_path_["n_examples"].min() < 500
+    assert clf.fit(X, y).optimization_path_["n_samples"].min() < 500

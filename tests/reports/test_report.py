@@ -37,7 +37,7 @@ def test_scores_are_those_of_scikit_learn():
 def test_the_last_point_of_a_learning_curve_is_the_model_itself(options, weights):
     clf = HistogramGPClassifier(**options).fit(X, Y, sample_weight=weights)
     points = list(learning_curve(clf, TEST, Y_TEST))
-    assert points[-1].n == clf.n_examples_
+    assert points[-1].n == clf.n_samples_
     assert points[-1].score == clf.score(TEST, Y_TEST)
     assert [point.n for point in points] == sorted(point.n for point in points)
 

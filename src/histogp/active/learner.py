@@ -43,7 +43,7 @@ class ActiveLearner:
     >>> clf = HistogramGPClassifier(noise=100).fit(X[:20], y[:20])
     >>> learner = ActiveLearner(clf, X_pool=X[20:1000], strategy="uncertainty", batch_size=10)
     >>> curve = learner.run(y[20:1000], budget=50, scoring=lambda model: model.score(X[1000:], y[1000:]))
-    >>> curve["n_examples"]
+    >>> curve["n_samples"]
     array([20, 30, 40, 50, 60, 70])
     """
 
@@ -110,7 +110,7 @@ class ActiveLearner:
         -------
         curve : dict of ndarrays
             One entry for the estimator at the beginning, if it was fitted, and one after each batch: n_labels asked for
-            in this run, n_examples learned so far, query_seconds, update_seconds, and score, or what ``scoring`` calls
+            in this run, n_samples learned so far, query_seconds, update_seconds, and score, or what ``scoring`` calls
             its numbers. ``pandas.DataFrame(curve)`` makes a table of it.
         """
         answer = oracle if callable(oracle) else lambda index: _safe_indexing(oracle, index)
@@ -133,11 +133,11 @@ class ActiveLearner:
         scores = {} if scoring is None else scoring(self.estimator)
         return {
             "n_labels": n_labels,
-            "n_examples": self.estimator.n_examples_,
+            "n_samples": self.estimator.n_samples_,
             "query_seconds": query_seconds,
             "update_seconds": update_seconds,
             **(scores if isinstance(scores, dict) else {"score": scores}),
         }
 
     def _is_fitted(self) -> bool:
-        return hasattr(self.estimator, "n_examples_")
+        return hasattr(self.estimator, "n_samples_")

@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
             say=lambda stage: advance(title=stage),
         )
         write_page(options.output, page)
-    say(f"{model.n_examples_:,} digits learned in {1e3 * seconds:.0f} ms")
+    say(f"{model.n_samples_:,} digits learned in {1e3 * seconds:.0f} ms")
     say(f"{evaluation.n_samples} others read with an accuracy of {evaluation.scores['accuracy']:.3f}")
     best = max(results, key=lambda one: one.score)
     say(f"Of {len(results)} kernels {best.kernel} reads them best: {best.score:.3f}")

@@ -132,7 +132,7 @@ def run(options: argparse.Namespace) -> None:
     if options.optimize:
         say(_found(model))
     say(
-        f"{options.output}: {model.n_examples_:,} rows, {model.n_features_in_:,} features, {_kind(model)}; learned in "
+        f"{options.output}: {model.n_samples_:,} rows, {model.n_features_in_:,} features, {_kind(model)}; learned in "
         f"{seconds:.2f} s ({model.n_iter_} iterations), {os.path.getsize(options.output) / 1e6:.1f} MB"
     )
 
@@ -241,7 +241,7 @@ def _found(model: Any) -> str:
     elif kernel.weights is not None:
         found["scale"] = kernel.weights
     return (
-        f"found in {len(model.optimization_path_['n_examples'])} evaluations: "
+        f"found in {len(model.optimization_path_['n_samples'])} evaluations: "
         + ", ".join(f"{name} {value:.4g}" for name, value in found.items())
         + f"; log marginal likelihood {likelihood(model)}"
     )

@@ -62,7 +62,7 @@ def describe(path: str) -> dict[str, Any]:
         "class": type(model).__name__,
         "kernel": _kernel(model.kernel_),
         "noise": model.noise_,
-        "examples": model.n_examples_,
+        "samples": model.n_samples_,
         "features": model.n_features_in_,
         "non-zeros": model.n_nonzeros_,
     }
@@ -100,7 +100,7 @@ def _streamed(path: str, model: Any, document: dict[str, Any]) -> dict[str, Any]
         "bytes": os.path.getsize(path),
         "class": type(model).__name__,
         "feature map": _kernel(_feature_map(model)),
-        "examples": model.n_samples_seen_,
+        "samples": model.n_samples_seen_,
         "features": model.n_features_in_,
     }
     if hasattr(model, "feature_names_in_"):

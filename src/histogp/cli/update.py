@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> None:
     replaceable(Path(output))
     with progress(f"reading {options.data}") as advance:
         X, y = _read(options, model)
-        n_before, classes = _n_examples(model), getattr(model, "classes_", None)
+        n_before, classes = _n_samples(model), getattr(model, "classes_", None)
         advance(title=f"learning from {X.shape[0]:,} more rows")
         start = perf_counter()
         model.partial_fit(X, y)
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> None:
         model.save(output)
     new = [] if classes is None else [str(label) for label in model.classes_ if label not in classes]
     say(
-        f"{output}: {_n_examples(model) - n_before:,} rows more, {_n_examples(model):,} in all"
+        f"{output}: {_n_samples(model) - n_before:,} rows more, {_n_samples(model):,} in all"
         + (f"; new: {', '.join(new)}" if new else "")
         + f"; learned in {seconds:.2f} s"
         + (f" ({model.n_iter_} iterations)" if has_posterior(model) else "")
@@ -87,8 +87,8 @@ def _read(options: argparse.Namespace, model: Any) -> tuple[Any, Any]:
     return X, y.reshape(-1, *output_shape(model))
 
 
-def _n_examples(model: Any) -> int:
-    return model.n_examples_ if has_posterior(model) else model.n_samples_seen_
+def _n_samples(model: Any) -> int:
+    return model.n_samples_ if has_posterior(model) else model.n_samples_seen_
 
 
 def _version(path: str) -> tuple[int, int, int]:

@@ -536,7 +536,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         codec = self._without_shortfall(task.complete_codec(encoded, posterior, self.noise_, self._options))
         self._install(posterior, codec, encoded.samples)
         self.feature_relevance_ = posterior.operator.relevance()
-        self.n_examples_ = posterior.operator.n_samples
+        self.n_samples_ = posterior.operator.n_samples
         self.n_nonzeros_ = posterior.operator.cost
         self.n_iter_ = solution.n_iterations
         self.residual_ = solution.relative_residuals

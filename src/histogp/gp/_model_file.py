@@ -23,7 +23,7 @@ _COUNTS = {
     "n_iterations": "n_iter_",
     "n_products": "n_products_",
     "preconditioner_rank": "preconditioner_rank_",
-    "n_samples": "n_examples_",
+    "n_samples": "n_samples_",
     "n_nonzeros": "n_nonzeros_",
 }
 
@@ -92,7 +92,7 @@ def from_state(cls: Any, reader: Reader) -> Any:
     estimator.noise_ = float(reader.array("noise_found", np.float64, (1,), lowest=SMALLEST)[0])
     _read_path(estimator, reader)
     codec = estimator._task().codec.from_state(reader.child("outputs"))
-    n_outputs, n_samples = codec.n_outputs, estimator.n_examples_
+    n_outputs, n_samples = codec.n_outputs, estimator.n_samples_
     if len(estimator.residual_) != n_outputs or n_outputs < 1:
         raise ModelFileError("its number of outputs is damaged.")
     value = kernel._restore(reader, "value.", n_features)
@@ -145,7 +145,7 @@ def _write_samples(estimator: Any, writer: Writer) -> None:
 
 def _read_samples(estimator: Any, codec: Codec, reader: Reader) -> Samples:
     """The numbers, labels and weights of the training samples; believes nothing."""
-    n_samples = estimator.n_examples_
+    n_samples = estimator.n_samples_
     # First, again, what is as long as it says.
     ids = reader.array("ids", np.int64, (n_samples,), lowest=0)
     weights = reader.array("weights", np.float64, (n_samples,), lowest=SMALLEST)

@@ -86,13 +86,13 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         since the search. Only with ``optimize``.
     optimization_path_ : dict of ndarrays of shape (n_evaluations,) or (n_evaluations, n_values)
         Every evaluation: log_marginal_likelihood, standard_error (NaN while many weights are learned, where the
-        likelihood is integrated from its derivative), n_examples (less than all while the search starts on a
+        likelihood is integrated from its derivative), n_samples (less than all while the search starts on a
         subset), n_products and the hyperparameters, or n_weights that are not negligible. Only with ``optimize``.
     feature_relevance_ : ndarray of shape (n_features,)
         The share of each feature in the prior variance of the training data.
-    alpha_ : ndarray of shape (n_examples_,) or (n_examples_, n_classes)
+    alpha_ : ndarray of shape (n_samples_,) or (n_samples_, n_classes)
         Weights of the training samples; one column for two classes.
-    ids_ : ndarray of shape (n_examples_,)
+    ids_ : ndarray of shape (n_samples_,)
         The numbers of the training samples, in the order of ``alpha_``: 0 is the first one that was ever given. They
         stay the same, and are not used again.
     n_iter_ : int
@@ -104,7 +104,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     preconditioner_rank_ : int
     variance_error_ : float
         The relative error of the variance "calibrated", measured when it is first asked for; see `predict_variance`.
-    n_examples_ : int
+    n_samples_ : int
         Training samples of positive weight.
     n_nonzeros_ : int
         Non-zero features among them.

@@ -67,14 +67,14 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
     noise_ : float
     feature_relevance_ : ndarray of shape (n_features,)
         The share of each feature in the prior variance of the training data.
-    alpha_ : ndarray of shape (n_examples_,)
+    alpha_ : ndarray of shape (n_samples_,)
         Weights of the training samples.
-    ids_ : ndarray of shape (n_examples_,)
+    ids_ : ndarray of shape (n_samples_,)
         The numbers of the training samples, in the order of ``alpha_``: 0 is the first one that was ever given. They
         stay the same, and are not used again.
     variance_error_ : float
         The relative error of the variance "calibrated", measured when it is first asked for; see `predict_variance`.
-    n_iter_, n_products_, preconditioner_rank_, n_examples_, n_nonzeros_, n_features_in_ : int
+    n_iter_, n_products_, preconditioner_rank_, n_samples_, n_nonzeros_, n_features_in_ : int
     residual_ : ndarray of shape (1,)
         The relative residual reached, computed in float64.
     posterior_ : PosteriorView

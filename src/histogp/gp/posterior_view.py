@@ -64,7 +64,7 @@ class PosteriorView:
 
     @property
     def n_samples(self) -> int:
-        return self._estimator.n_examples_
+        return self._estimator.n_samples_
 
     @property
     def noise(self) -> float:

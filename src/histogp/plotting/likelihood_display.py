@@ -81,7 +81,7 @@ class LikelihoodDisplay:
         """
         check_is_fitted(estimator)
         if methods is None:
-            methods = ["exact" if estimator.n_examples_ <= 2_000 else "quadrature", "fischer", "papers"]
+            methods = ["exact" if estimator.n_samples_ <= 2_000 else "quadrature", "fischer", "papers"]
         unknown = [name for name in methods if name not in _METHODS]
         if unknown:
             raise ValueError(f"Unknown method {unknown[0]!r}; known are {', '.join(map(repr, _METHODS))}.")

@@ -71,7 +71,7 @@ def report(
             sections.append(_quantization(bins, exact))
         sections.append(_speed(speed or points, speed is not None))
     subtitle = (
-        f"{type(model).__name__} with {model.n_examples_:,} training samples of {model.n_features_in_:,} features, "
+        f"{type(model).__name__} with {model.n_samples_:,} training samples of {model.n_features_in_:,} features, "
         f"evaluated on {evaluation.n_samples:,} samples."
     )
     sections[:0] = [_summary(model, evaluation, bins), *([] if kernels is None else [kernels])]
@@ -83,7 +83,7 @@ def _summary(model: Any, evaluation: Evaluation, bins: Sequence[Quantization]) -
     name, score = next(iter(evaluation.scores.items()))
     figures = [
         (f"{score:.1%}" if name == "accuracy" else f"{score:.3f}", name),
-        (f"{model.n_examples_:,}", "training samples, all of them used"),
+        (f"{model.n_samples_:,}", "training samples, all of them used"),
     ]
     if evaluation.margins is not None and _errors_found(evaluation) is not None:
         figures.append((f"{_errors_found(evaluation):.0%}", "of its errors in the tenth it is least sure of"))

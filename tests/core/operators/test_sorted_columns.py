@@ -59,6 +59,14 @@ def test_a_kernel_of_another_kind_is_refused():
         operator.with_kernel(Chi2()._adapt(np.eye(3)).value)
 
 
+def test_kernel_values_of_other_rows_leave_the_training_samples_alone(monkeypatch):
+    """An update asks for a few of them; bringing all samples into rows would take longer than a product."""
+    operator = kernel_operator(histograms(500, 8), HistogramIntersection())
+    rows = Rows.from_array(histograms(3, 8))
+    monkeypatch.setattr(SortedColumns, "to_rows", None)
+    assert operator.cross(rows, rows).shape == (3, 3)
+
+
 @pytest.mark.parametrize("magnitude", [1e-200, 1e-30, 1e30, 1e200])
 def test_extreme_magnitudes_survive_both_precisions(magnitude):
     X = histograms(50, 8) * magnitude

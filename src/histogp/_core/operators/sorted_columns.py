@@ -151,10 +151,11 @@ class SortedOperator(KernelOperator):
         return out
 
     def cross(self, rows: Rows, others: Rows | None = None) -> Array:
-        left, right = self.kernel.transform_rows(rows), self._height_rows("double")
+        left = self.kernel.transform_rows(rows)
         if others is not None:
-            right = self.kernel.transform_rows(others)
-        elif rows.n_rows <= self.n_samples:
+            return _intersect(left, self.kernel.transform_rows(others), self.n_threads)
+        right = self._height_rows("double")
+        if rows.n_rows <= self.n_samples:
             # The loop takes 32 rows of the right side at a time: fewer times, if that is the shorter one.
             return _intersect(right, left, self.n_threads).T
         return _intersect(left, right, self.n_threads)

@@ -345,7 +345,7 @@ class _Search:
         row: Row = {
             "log_marginal_likelihood": result.value,
             "standard_error": result.error,
-            "n_examples": n_samples or self.n_samples,
+            "n_samples": n_samples or self.n_samples,
             "n_products": result.n_products,
         }
         for one, values in self.space.parts(theta):
