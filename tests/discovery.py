@@ -1,4 +1,4 @@
-"""The estimators that there are, so that no test has to list them."""
+"""The estimators and transforms that there are, so that no test has to list them."""
 
 from __future__ import annotations
 
@@ -25,6 +25,12 @@ def all_estimators(package):
     }
     assert found
     return [found[name] for name in sorted(found)]
+
+
+def all_transforms():
+    """The transforms of `histogp.kernels`."""
+    transforms = importlib.import_module("histogp.kernels.transforms")
+    return [getattr(transforms, name) for name in transforms.__all__ if name != "Transform"]
 
 
 def targets_for(make, X):

@@ -12,6 +12,7 @@ import histogp
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor
 from histogp._core import conditioning
 from histogp.active import STRATEGIES, pool, query, strategies
+from histogp.gp import VARIANCE_METHODS
 from histogp.kernels import HistogramIntersection, Power
 
 pytestmark = pytest.mark.portable
@@ -161,7 +162,7 @@ def test_covariances_from_tables_are_close_to_exact_ones(monkeypatch):
     np.testing.assert_allclose(by_row[1], by_row[0], rtol=0.05)
 
 
-@pytest.mark.parametrize("variance", ["precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"])
+@pytest.mark.parametrize("variance", VARIANCE_METHODS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_any_variance_feeds_any_strategy(strategy, variance):
     model = MODELS["three classes"]

@@ -19,6 +19,7 @@ import histogp
 import histogp.datasets
 from cli.colors import CODES, FEATURES, NAMES, X, assert_same_table, write_csv
 from histogp._sklearn import HAS_CALLBACKS
+from histogp.cli.console import in_words
 from histogp.cli.main import main
 from histogp.streaming import StreamingStatistics
 
@@ -386,3 +387,9 @@ def test_a_pipe_is_quiet_and_a_terminal_shows_progress(run, model):
     os.close(ours)
     assert process.wait() == 0
     assert b"predicting" in shown
+
+
+def test_a_hyperparameter_has_its_short_name_unless_that_is_taken():
+    assert in_words("transform__eta", ("noise", "scale", "transform__eta")) == "eta"
+    assert in_words("transform__scale", ("noise", "scale", "transform__scale")) == "transform scale"
+    assert in_words("n_products", ("n_products",)) == "n products"

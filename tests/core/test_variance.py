@@ -107,6 +107,23 @@ def test_every_method_is_right_or_a_bound(name, kind):
         assert latent(found, ROWS, method, OPTIONS, CG)[-1] == 0
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("noise", ["one", "one an example"])
+def test_every_method_is_what_it_says_it_is(method, noise):
+    kernel, noise = KERNELS["identity"], noises(400, noise)
+    prior, expected = exact(kernel, noise.sample)
+    values = latent(variances(kernel, noise), ROWS, method, OPTIONS, CG)
+    kind, usual = METHODS[method].kind, slice(0, 30)
+    assert np.all(values >= 0)
+    if kind == "exact":
+        np.testing.assert_allclose(values, expected, atol=1e-8 * prior.max())
+    elif kind == "bound":
+        assert np.all(values >= expected - 1e-8)
+        assert np.all(values <= prior + 1e-8)
+    else:
+        assert np.sqrt(np.mean((values[usual] / expected[usual] - 1) ** 2)) < 0.2
+
+
 def test_one_variance_a_problem():
     noise = noises(400, "one a class")
     kernel = KERNELS["power"]

@@ -335,7 +335,7 @@ def set_array(name, make):
         (lambda d, _: d["parameters"].pop("tol"), "the parameter 'tol' of its HistogramGPClassifier is missing"),
         (lambda d, _: d.update(parameters=[]), "parameters"),
         (lambda d, _: d.update(kernel={"object": "Popen", "parameters": {}}), "kernel"),
-        (lambda d, _: d.update(n_features=7), "data.indptr"),
+        (lambda d, _: d.update(n_features=7), "relevance"),
         (lambda d, _: d.update(n_samples=10**12), "ids"),
         (lambda d, _: d["samples"].update(n_given=3), "n_given"),
         (lambda d, _: d["samples"].update(n_changed=-1), "n_changed"),
@@ -464,7 +464,7 @@ def test_a_forged_width_allocates_nothing(name, n_features, path):
     model = fitted(name).set_params(value_range=1.0)
     model.save(path)
     model.set_params(value_range=None)
-    refused(forge(path.read_bytes(), path, lambda d, _: d.update(n_features=n_features)), path, "data.indptr")
+    refused(forge(path.read_bytes(), path, lambda d, _: d.update(n_features=n_features)), path, "relevance")
 
 
 @pytest.mark.parametrize("change", [{"noise": -1}, {"n_bins": 0}, {"prediction": "fast"}])

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from discovery import all_transforms
 from oracles import Log, histograms, kernel_matrix
 from scipy import sparse
 from sklearn.datasets import load_digits
@@ -24,6 +25,7 @@ KERNELS = [
     HistogramIntersection(Power(np.linspace(0.3, 2, 8))),
     HistogramIntersection(Exponential(2.0)),
     HistogramIntersection(Log()),
+    *(HistogramIntersection(make()) for make in all_transforms()),
 ]
 
 

@@ -8,6 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 import histogp
 from histogp import HistogramGPOneClass
+from histogp.gp import VARIANCE_METHODS
 from histogp.kernels import HistogramIntersection, Power
 
 pytestmark = pytest.mark.portable
@@ -53,7 +54,7 @@ def test_a_number_is_the_part_of_outliers_among_the_training_rows():
         assert np.sum(HistogramGPOneClass(contamination=part).fit_predict(X) == -1) == part * len(X)
 
 
-@pytest.mark.parametrize("method", ["precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"])
+@pytest.mark.parametrize("method", VARIANCE_METHODS)
 def test_every_variance_serves(method):
     model = HistogramGPOneClass(method=method, random_state=0).fit(X)
     np.testing.assert_allclose(model.score_samples(NEW), -model.predict_variance(NEW, method, include_noise=False))

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from discovery import all_transforms
 from kernel_operators import kernel_operator
 from oracles import Log, alike, histograms, kernel_matrix
 from scipy.optimize import minimize
@@ -162,13 +163,24 @@ def test_fixed_weights_keep_their_proportions():
     assert reg.kernel_.weights[0] != 1
 
 
-@pytest.mark.parametrize("transform", [Exponential(1.0), Log(1.0)])
+@pytest.mark.parametrize("transform", [*(make() for make in all_transforms()), Log(1.0)])
 def test_other_transforms(transform):
     kernel = HistogramIntersection(transform)
     for method in ("exact", "bound", "gradient"):
         clf = HistogramGPClassifier(kernel, optimize=method, random_state=0).fit(X, CODES)
         start = HistogramGPClassifier(kernel).fit(X, CODES)
         assert clf.log_marginal_likelihood(method="exact") > start.log_marginal_likelihood(method="exact")
+
+
+def test_a_name_of_its_own_is_not_short_for_another():
+    """The scale of the kernel is not the transform's hyperparameter of that name."""
+    kernel = HistogramIntersection(Log(2.0), weights=3.0)
+    fitted = HistogramGPRegressor(kernel, optimize=Optimizer("exact", parameters=["scale"])).fit(X, Y)
+    assert fitted.kernel_.transform.scale == 2.0
+    assert fitted.kernel_.weights != 3.0
+    both = HistogramGPRegressor(kernel, optimize=Optimizer("exact", parameters=["scale", "transform__scale"])).fit(X, Y)
+    assert both.kernel_.transform.scale != 2.0
+    assert both.kernel_.weights != 3.0
 
 
 def test_an_exponential_that_would_overflow_is_not_tried():

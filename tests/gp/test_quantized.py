@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from discovery import all_transforms
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import Log, histograms, kernel_matrix
@@ -20,6 +21,7 @@ KERNELS = [
     HistogramIntersection(Power(np.linspace(0.3, 2, 8)), np.linspace(0, 3, 8)),
     HistogramIntersection(Exponential(2.0)),
     HistogramIntersection(Log()),
+    *(HistogramIntersection(make()) for make in all_transforms()),
 ]
 
 

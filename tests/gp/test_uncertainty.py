@@ -17,6 +17,7 @@ from sklearn.model_selection import train_test_split
 import histogp
 from histogp import HistogramGPClassifier, HistogramGPRegressor
 from histogp._core.probability import fit_temperature
+from histogp.gp import VARIANCE_METHODS
 from histogp.kernels import HistogramIntersection, Power
 
 pytestmark = pytest.mark.portable
@@ -25,7 +26,7 @@ X = histograms(300, 6)
 CODES = np.argmax(X[:, 1:4], axis=1)
 TEST = np.vstack([histograms(20, 6, seed=3), 2 * X[:3], np.eye(6)])
 KERNEL = HistogramIntersection(Power(0.5), np.linspace(0.5, 2, 6))
-METHODS = ("precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated")
+METHODS = VARIANCE_METHODS
 
 
 def posterior(noise, y=None, weights=1.0):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from discovery import all_transforms
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import Log, chi2_kernel, close, dense, histograms, kernel_matrix, matrices
@@ -12,7 +13,7 @@ from sklearn.svm import SVC
 import histogp
 from histogp._core.data import Rows
 from histogp._core.maps.points import direct_map
-from histogp.kernels import Chi2, Exponential, HistogramIntersection, Power, Transform, transforms
+from histogp.kernels import Chi2, Exponential, HistogramIntersection, Power, Transform
 from histogp.kernels._base import as_kernel
 
 ETAS = st.floats(0.01, 5)
@@ -52,10 +53,7 @@ def test_exponential_is_finite_for_large_eta_on_the_unit_interval():
     assert np.isfinite(Exponential().value(np.linspace(0, 1, 5), eta=1e4)).all()
 
 
-TRANSFORMS = [getattr(transforms, name) for name in transforms.__all__ if name != "Transform"]
-
-
-@pytest.mark.parametrize("transform", [*(make() for make in TRANSFORMS), Power(0.7), Exponential(1.7), Log(2.5)])
+@pytest.mark.parametrize("transform", [*(make() for make in all_transforms()), Power(0.7), Exponential(1.7), Log(2.5)])
 def test_derivatives_match_finite_differences(transform):
     given, step = transform.get_params(), 1e-6
     x = np.array([0.0, 1e-3, 0.2, 1.0, 1.5])
@@ -67,7 +65,7 @@ def test_derivatives_match_finite_differences(transform):
     assert set(transform.bounds) == set(given) == set(derivatives)
 
 
-@pytest.mark.parametrize("make", TRANSFORMS)
+@pytest.mark.parametrize("make", all_transforms())
 def test_a_model_with_any_transform_of_the_package_can_be_saved(make, tmp_path):
     X = histograms(20, 3)
     model = histogp.HistogramGPRegressor(HistogramIntersection(make())).fit(X, X[:, 1])
@@ -195,3 +193,9 @@ def test_negative_data_and_different_widths_are_refused():
         Chi2()([[-1.0]])
     with pytest.raises(ValueError, match="X has 1 features and Y has 2"):
         Chi2()([[1.0]], sparse.csr_array([[1.0, 2.0]]))
+
+
+def test_a_parameter_of_no_transform_is_refused():
+    with pytest.raises(ValueError, match=r"no transform with the parameter 'transform__scale': set transform="):
+        HistogramIntersection().set_params(transform__scale=2)
+    assert HistogramIntersection().set_params(transform__eta=2).transform.eta == 2

@@ -184,7 +184,7 @@ class Posterior:
         weights = self.lazy.present("feature-weights")
         if weights is None:
             return self.operator.table(self.alpha)
-        return require(self.operator, Features, "weights of features").from_weights(weights)
+        return require(self.operator, Features, "A table of weights").from_weights(weights)
 
     def quantized(self, grid: Grid) -> QuantizedMean:
         """The mean on a grid, tabulated when a grid is asked for that was not the last one."""

@@ -170,7 +170,7 @@ class Dirichlet:
 def _scaled(operator: KernelOperator, noise: Noise, targets: Array, rng: np.random.Generator) -> KernelOperator:
     """The operator with the scale that suits the noise, which is fixed here."""
     n = operator.n_samples
-    tuning = tuning_of(operator)
+    tuning = tuning_of(operator, 'probability="dirichlet"')
     rows = np.sort(rng.choice(n, min(n, SCALE_SAMPLES), replace=False))
     sample = updates_of(operator).remove(np.setdiff1d(np.arange(n), rows))
     unit = float(operator.diagonal().mean()) or 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -61,3 +61,9 @@ def likelihood(model: Any) -> str:
     if math.isnan(value):
         return "not known: the search was interrupted on a sample"
     return f"{value:,.1f} +- {error:.1f}" if error > 0 else f"{value:,.1f}"
+
+
+def in_words(name: str, others: Collection[str]) -> str:
+    """The name of a hyperparameter for people: "eta" of "transform__eta", unless one of the others has that name."""
+    short = name.removeprefix("transform__")
+    return (name if short != name and short in others else short).replace("__", " ").replace("_", " ")

@@ -15,7 +15,7 @@ from sklearn.base import is_classifier, is_outlier_detector
 from histogp.cli import stream
 from histogp.cli.arguments import add_command as new_command
 from histogp.cli.arguments import add_data, read_data, read_rows
-from histogp.cli.console import Iterations, likelihood, progress, say
+from histogp.cli.console import Iterations, in_words, likelihood, progress, say
 from histogp.cli.labels import REAL_LABELS
 from histogp.exceptions import DataError
 from histogp.gp import VARIANCE_TABLES, HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor
@@ -235,7 +235,7 @@ def _found(model: Any) -> str:
     kernel = model.kernel_
     found = {"noise": model.noise_}
     of_transform = {name: value for name, value in kernel.get_params().items() if name.startswith("transform__")}
-    found |= {name.removeprefix("transform__"): value for name, value in of_transform.items()}
+    found |= {in_words(name, ("noise", "scale")): value for name, value in of_transform.items()}
     if np.ndim(kernel.weights):
         found["features with a weight"] = np.count_nonzero(kernel.weights)
     elif kernel.weights is not None:

@@ -15,7 +15,7 @@ from sklearn.base import is_classifier, is_outlier_detector
 import histogp
 from histogp.cli.arguments import add_command as new_command
 from histogp.cli.arguments import has_posterior, read_model
-from histogp.cli.console import likelihood, say
+from histogp.cli.console import in_words, likelihood, say
 from histogp.feature_maps import BlockMap
 
 EXAMPLES = """
@@ -162,7 +162,7 @@ def _table(path: dict[str, list[Any]]) -> Iterator[str]:
     """The columns of a path as lines; where it is long, some of them."""
     rows = list(zip(*path.values(), strict=True))
     shown = np.unique(np.linspace(0, len(rows) - 1, MOST_EVALUATIONS).astype(int))
-    cells = [["evaluation", *(name.removeprefix("transform__").replace("_", " ") for name in path)]]
+    cells = [["evaluation", *(in_words(name, path) for name in path)]]
     cells += [[str(k + 1), *("" if value is None else _number(value) for value in rows[k])] for k in shown]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for line in cells:

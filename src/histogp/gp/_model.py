@@ -166,8 +166,9 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         method : {"precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"}, default="precise"
-            Times are for 10,000 training samples with 1,000 sparse features; what a method needs is prepared once, when
-            it is first used, and goes into a file that is saved after that.
+            Times are for 10,000 training samples with 1,000 sparse features. What a method needs is prepared once, when
+            it is first used; that of "coarse-quantized", "sampled" and "calibrated" goes into files that are saved after
+            that. "coarse", "coarse-quantized" and "sampled" need an intersection kernel.
 
             - "precise" (PUP in gp-hik-ijcv2016): solves one system for each row, in blocks; milliseconds. Never too
               small; too large by at most the squared norm of the residual over the smallest noise.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from histogp._core.data import Rows
-from histogp._core.operators.contract import Features
+from histogp._core.operators.contract import Features, Tables, require
 from histogp._core.posterior import Posterior
 from histogp._core.predict_only import Predictor
 from histogp._core.predictors import Codec
@@ -54,6 +54,7 @@ def to_state(estimator: Any, writer: Writer, include_training: bool) -> None:
         return
     grid = None
     if posterior.operator.offer(Features) is None:
+        require(posterior.operator, Tables, "A model without its training samples")
         if estimator.prediction == "exact":
             raise ValueError(
                 "Exact prediction needs the training samples: save them too (include_training=True), or call "
@@ -75,9 +76,7 @@ def from_state(cls: Any, reader: Reader) -> Any:
     kernel = reader.object(reader.entry("kernel"))
     if not isinstance(kernel, Kernel):
         raise ModelFileError("its kernel is damaged.")
-    # Before anything of that length is made, it must be in the file.
-    if includes_training:
-        reader.expect("data.indptr", (n_features + 1,))
+    # First of all: before anything else of that length is made, something must be in the file.
     estimator.feature_relevance_ = reader.array("relevance", np.float64, (n_features,), lowest=0)
     estimator.kernel_ = kernel
     estimator.n_features_in_ = n_features

@@ -156,6 +156,7 @@ def tune(
         optimizer = Optimizer(optimizer)
     optimizer._validate_params()
     operator = data.operator
+    tuning = tuning_of(operator, "optimize=...")
     names = None if isinstance(optimizer.parameters, str) else list(optimizer.parameters)
     if names == []:
         raise ValueError("parameters must name at least one hyperparameter to optimize.")
@@ -194,7 +195,7 @@ def tune(
     return Tuned(
         kernel._with_values(space.kernel_values(found.theta)),
         float(noise_value * factor),
-        tuning_of(operator).with_kernel(space.kernel_at(found.theta)),
+        tuning.with_kernel(space.kernel_at(found.theta)),
         data.noise.scaled(factor),
         found.alpha,
         float(found.value),

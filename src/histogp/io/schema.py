@@ -416,15 +416,6 @@ class Reader:
             raise ModelFileError(f"the array {name!r} has values below {lowest:g}.")
         return array
 
-    def expect(self, name: str, shape: tuple[int, ...]) -> None:
-        """Refuse a file without an array of this shape, before anything of that size is made."""
-        array = self._arrays.get(self._prefix + name)
-        if array is None:
-            raise ModelFileError(f"the array {self._prefix + name!r} is missing.")
-        if array.shape != shape:
-            name = self._prefix + name
-            raise ModelFileError(f"the array {name!r} has an unexpected shape or type: {array.shape}, {array.dtype}.")
-
     def has(self, name: str) -> bool:
         return self._prefix + name in self._arrays
 

@@ -52,7 +52,10 @@ class HistogramIntersection(Kernel):
 
     def set_params(self, **params: Any) -> HistogramIntersection:
         """Set parameters, also nested ones; without a transform ``transform__eta`` starts from ``Power(1)``."""
-        if self.transform is None and "transform" not in params and "transform__eta" in params:
+        nested = [name for name in params if name.startswith("transform__")]
+        if self.transform is None and "transform" not in params and nested:
+            if nested != ["transform__eta"]:
+                raise ValueError(f"There is no transform with the parameter {nested[0]!r}: set transform=..., too.")
             self.transform = Power(1.0)  # the identity
         return super().set_params(**params)
 

@@ -218,6 +218,34 @@ class CoreSuite(Subject):
         for twin in (pickle.loads(pickle.dumps(operator)), copy.deepcopy(operator)):
             alike(twin.matmat(V), operator.matmat(V))
 
+    def test_a_pickle_does_not_grow_by_what_was_derived(self, kernel):
+        X, Y = TYPICAL_DATA["histograms"]
+        operator = self.make(X, kernel, 2)
+        before = len(pickle.dumps(operator))
+        operator.matmat(V)
+        operator.matmat(V, "single")
+        operator.matrix()
+        operator.cross(Rows.from_array(Y))
+        assert len(pickle.dumps(operator)) <= before
+
+    def test_it_comes_back_from_a_state(self, kernel):
+        X, _ = TYPICAL_DATA["histograms"]
+        operator, state = self.make(X, kernel), State()
+        operator.to_state(state)
+        back = type(operator).from_state(state, operator.kernel, N, D, 2)
+        assert back.n_threads == 2
+        alike(back.matrix(), operator.matrix())
+
+    @pytest.mark.parametrize("unit", [1e-30, 1e30])
+    def test_single_precision_has_a_unit_that_fits(self, kernel, unit):
+        """Values of any size become numbers that float32 can hold."""
+        operator = self.make(histograms(20, D) * unit, kernel)
+        assert np.log2(operator.scale) == np.rint(np.log2(operator.scale))
+        single, double = (operator.columns(np.arange(20), precision) for precision in ("single", "double"))
+        assert single.dtype == np.float32
+        assert np.abs(single).max() <= D
+        close(single, double / operator.scale, rtol=1e-5)
+
     def test_threads_change_rounding_only(self, kernel):
         X = np.random.default_rng(5).random((300, D))
         V = np.random.default_rng(6).standard_normal((300, 5))
@@ -292,14 +320,11 @@ class UpdatesSuite(Subject):
 
     def test_typical_rows_come_back_also_from_a_state(self, kernel):
         X, _ = TYPICAL_DATA["histograms"]
-        operator = self.make(X, kernel)
+        operator, state = self.make(X, kernel), State()
         np.testing.assert_array_equal(operator.training_rows().to_dense(), X)
-        state = State()
         operator.to_state(state)
         back = type(operator).from_state(state, operator.kernel, N, D, 2)
-        assert back.n_threads == 2
         np.testing.assert_array_equal(back.training_rows().to_dense(), X)
-        alike(back.matrix(), operator.matrix())
 
     @given(st.data())
     def test_the_training_rows_come_back(self, data):

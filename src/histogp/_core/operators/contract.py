@@ -1,7 +1,7 @@
 """The contract between the kernel matrix and everything Bayesian that is written against it.
 
-An operator has the twelve methods of `KernelOperator`. What only some can do is a capability, a protocol below, that is
-asked of the object: ``operator.offer(Tables)`` is what implements it, or None.
+An operator has the methods of `KernelOperator`, of which it inherits `offer`. What only some can do is a capability, a
+protocol below, that is asked of the object: ``operator.offer(Tables)`` is what implements it, or None.
 """
 
 from __future__ import annotations
@@ -33,14 +33,16 @@ class KernelOperator(ABC):
 
     n_samples, n_features : N and D
     kernel : the frozen value with the hyperparameters
+    n_threads : parts in which compiled loops run; results depend on it in rounding only
     scale : the unit of single-precision columns, a power of two: float32 cannot hold features of any magnitude
-    cost : numbers that one product with a vector visits, for the choice between algorithms
+    cost : numbers that one product with a vector visits, non-zeros of the data: for the choice between algorithms
     block_width : vectors that a product handles together; fewer cost as much
     """
 
     n_samples: int
     n_features: int
     kernel: Any
+    n_threads: int
     scale: float
     cost: int
     block_width: int
@@ -233,12 +235,12 @@ def require(operator: KernelOperator, capability: type[Capability], who: str) ->
 
 def updates_of(operator: KernelOperator) -> Updates:
     """The operator as one whose training samples can be had and changed, or a refusal."""
-    return require(operator, Updates, "an update")
+    return require(operator, Updates, "An update")
 
 
-def tuning_of(operator: KernelOperator) -> Tuning:
+def tuning_of(operator: KernelOperator, who: str = "A change of hyperparameters") -> Tuning:
     """The operator as one whose hyperparameters can be changed, or a refusal."""
-    return require(operator, Tuning, "a change of hyperparameters")
+    return require(operator, Tuning, who)
 
 
 def cross_blocks(operator: KernelOperator, rows: Rows) -> Iterator[tuple[slice, Array]]:

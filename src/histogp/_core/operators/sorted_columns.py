@@ -446,7 +446,7 @@ class Intersection(KernelValue):
             largest = data.values[~np.isfinite(heights)].max()
             raise ValueError(
                 f"{self.transform!r} is not finite for the value {largest:g}: scale the features, "
-                "for example to [0, 1], or choose a smaller hyperparameter."
+                "for example to [0, 1], or choose a milder transform."
             )
         return heights
 
@@ -508,6 +508,8 @@ class Intersection(KernelValue):
 
         while highest > value.max() and not is_moderate(highest):
             highest = max(highest / 1.2, value.max())
+        while lowest < value.min() and not is_moderate(lowest):
+            lowest = min(lowest * 1.2, value.min())
         if value.ndim == 0:
             return Hyperparameter(f"transform__{name}", value.reshape(1), (lowest, highest))
         value_of = self._value_of()

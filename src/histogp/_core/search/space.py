@@ -30,7 +30,7 @@ class Space:
     ) -> Space:
         """The hyperparameters ``names`` of a kernel, or all, for training samples and targets of this mean square.
 
-        The part of a name after ``__`` is enough: "eta" is "transform__eta".
+        The part of a name after ``__`` is enough where it is no name of its own: "eta" is "transform__eta".
         """
         free = kernel.hyperparameters(rows, noise, mean_square)
         open_ones = [one for one in free if one.is_open]
@@ -38,7 +38,10 @@ class Space:
         if names is None:
             return space
         known = [one.name for one in free]
-        full_names = [next((full for full in known if full.endswith(f"__{name}")), name) for name in names]
+        full_names = [
+            name if name in known else next((full for full in known if full.endswith(f"__{name}")), name)
+            for name in names
+        ]
         for name in full_names:
             if name not in known:
                 raise ValueError(

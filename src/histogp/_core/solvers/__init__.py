@@ -18,7 +18,9 @@ def build_system(
     operator: KernelOperator, noise: Noise, n_outputs: int, options: SolverOptions, rng: np.random.Generator
 ) -> System:
     """A system that is prepared for ``n_outputs`` right-hand sides."""
-    if not np.all(np.isfinite(operator.diagonal())):
+    with np.errstate(over="ignore"):
+        overflows = not np.all(np.isfinite(operator.diagonal()))
+    if overflows:
         raise ValueError("The kernel overflows on these features; scale them to moderate values.")
     return system_kind(operator, noise, options).build(operator, noise, n_outputs, options, rng)
 

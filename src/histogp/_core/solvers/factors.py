@@ -286,7 +286,7 @@ class FeatureFactor:
 
 def features_of(operator: KernelOperator) -> Features:
     """The features of an operator that is known to have some."""
-    return require(operator, Features, "a factor in the space of features")
+    return require(operator, Features, "A factor in the space of features")
 
 
 def weighted_gram(
