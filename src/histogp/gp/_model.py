@@ -167,7 +167,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         method : {"precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"}, default="precise"
             Times are for 10,000 training samples with 1,000 sparse features. What a method needs is prepared once, when
-            it is first used; that of "coarse-quantized", "sampled" and "calibrated" goes into files that are saved after
+            it is first used; that of "coarse-quantized", "sampled" and "calibrated" goes into files saved after
             that. "coarse", "coarse-quantized" and "sampled" need an intersection kernel.
 
             - "precise" (PUP in gp-hik-ijcv2016): solves one system for each row, in blocks; milliseconds. Never too
