@@ -35,7 +35,7 @@ print(perf_counter() - start)
 )
 def startup(repeats: int = 5) -> dict[str, float]:
     """Import after that of scikit-learn, and the first fit of digits, with a cold and with a warm cache."""
-    imports = float(np.median([_run(IMPORT.format("histogp"))[0] for _ in range(repeats)]))
+    imports = float(np.median([_run(IMPORT.format("histogp.gp"))[0] for _ in range(repeats)]))
     # What scikit-learn itself costs when its estimators are used, for comparison.
     used = [name for name in ("sklearn.gaussian_process", "sklearn.callback") if importlib.util.find_spec(name)]
     peers = float(np.median([_run(IMPORT.format(", ".join(used)))[0] for _ in range(repeats)]))
