@@ -60,3 +60,8 @@ def test_packages_are_attributes_of_histogp():
     names = ("active", "datasets", "exceptions", "feature_maps", "gp", "kernels", "plotting", "streaming")
     code = f"import histogp\nfor name in {names!r}: getattr(histogp, name)\nassert set({names!r}) <= set(dir(histogp))"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_numerics_and_files_know_no_scikit_learn():
+    loaded = modules_after(["histogp._core.posterior", "histogp.io.schema", "histogp.sources"])
+    assert "sklearn" not in loaded

@@ -9,6 +9,7 @@ import histogp
 
 # From the bottom to the top; a module may import from its own layer and from those before it.
 LAYERS = [
+    ["errors"],
     ["exceptions"],
     ["_sklearn"],
     ["io"],

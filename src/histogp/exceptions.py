@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from sklearn.exceptions import ConvergenceWarning
 
+from histogp.errors import DataError, ModelFileError
 
-class ModelFileError(ValueError):
-    """A file that is no intact model of this package; the text says what is wrong with it."""
-
-
-class DataError(ValueError):
-    """A data file or an option that cannot be used; the text is one sentence for the user."""
+__all__ = ["DataError", "ModelFileError", "NotConvergedWarning", "PrecisionWarning", "VarianceWarning"]
 
 
 class NotConvergedWarning(ConvergenceWarning):

@@ -198,3 +198,12 @@ def test_wrong_parameters_are_named(sampler, message):
         sampler.fit(X)
     with pytest.raises(ValueError, match="Negative values"):
         ExpChi2Sampler(4).fit(-X)
+
+
+def test_a_refused_fit_changes_nothing():
+    sampler = ExpChi2Sampler(10).fit(histograms(30, 4))
+    expected = sampler.transform(histograms(5, 4))
+    with pytest.raises(ValueError, match="needs the labels"):
+        sampler.set_params(beta="evidence").fit(histograms(30, 7))
+    assert sampler.n_features_in_ == 4
+    np.testing.assert_array_equal(sampler.transform(histograms(5, 4)), expected)

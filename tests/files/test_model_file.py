@@ -4,6 +4,7 @@ import importlib
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -25,12 +26,14 @@ from histogp import (
     HistogramGPOneClass,
     HistogramGPRegressor,
     ModelFileError,
+    VarianceWarning,
     feature_maps,
     gp,
     kernels,
     streaming,
 )
 from histogp._core.solvers import problem
+from histogp._core.variance import calibrated
 from histogp.io import container, schema
 from histogp.kernels import Exponential, HistogramIntersection, Power
 
@@ -566,3 +569,41 @@ def test_a_file_does_not_grow_because_probabilities_were_asked_for(include_train
     variances = model.predict_variance(rows[:3], "calibrated")
     assert size() > before + 50_000
     np.testing.assert_array_equal(histogp.load(path).predict_variance(rows[:3], "calibrated"), variances)
+
+
+def test_a_range_of_tables_that_there_are_none_of_does_not_matter(tmp_path):
+    model = HistogramGPClassifier("chi2", value_range=[1.0, 2.0]).fit(X, X[:, 1] > X[:, 2])
+    model.save(tmp_path / "model", include_training=False)
+    alike(histogp.load(tmp_path / "model").decision_function(TEST), model.decision_function(TEST))
+
+
+def test_many_texts_are_read_back(tmp_path):
+    groups = [f"the group of the feature {k // 2}" for k in range(40_000)]
+    data = np.zeros((2, 40_000))
+    data[0, 0] = data[1, -1] = 1.0
+    model = HistogramGPClassifier(HistogramIntersection(groups=groups)).fit(data, [0, 1])
+    model.save(tmp_path / "model")
+    assert histogp.load(tmp_path / "model").kernel_.groups == groups
+
+
+def test_what_could_not_be_read_back_is_not_written(tmp_path):
+    path = tmp_path / "model"
+    fitted("texts").save(path)
+    before = path.read_bytes()
+    weights = {f"{k} {'x' * 1000}": 1.0 for k in range(1000)}
+    model = fitted("texts").set_params(class_weight={**weights})
+    with pytest.raises(ValueError, match="would not be read back"):
+        model.save(path)
+    assert path.read_bytes() == before
+
+
+def test_a_variance_that_fell_short_says_so_in_a_file_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(calibrated, "LEFT_OUT_MAX_ITER", 1)
+    big = histograms(600, 6)
+    model = HistogramGPRegressor(noise=1e-3, prediction="quantized", random_state=0).fit(big, big[:, 0])
+    with pytest.warns(VarianceWarning) as caught:
+        model.predict_variance(big[:5], "calibrated")
+    for number, options in enumerate(({}, {"include_training": False})):
+        model.save(tmp_path / f"{number}", **options)
+        with pytest.warns(VarianceWarning, match=re.escape(str(caught[0].message))):
+            histogp.load(tmp_path / f"{number}").predict_variance(big[:5], "calibrated")

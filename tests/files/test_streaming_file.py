@@ -14,7 +14,7 @@ from sklearn.kernel_approximation import AdditiveChi2Sampler
 import histogp
 from histogp import ModelFileError
 from histogp.feature_maps import AdditiveChi2Map, HomogeneousMap, SkewedChi2Map
-from histogp.io import container
+from histogp.io import container, schema
 from histogp.streaming import StreamingPCA, StreamingRidge, StreamingRidgeClassifier
 
 pytestmark = pytest.mark.portable
@@ -344,3 +344,18 @@ def test_the_document_is_plain_json_with_the_class(contents):
     document, _ = container.parse(contents["texts"])
     assert json.loads(json.dumps(document))["class"] == "StreamingRidgeClassifier"
     assert document["notes"] == []
+
+
+def test_a_file_holds_one_state(tmp_path, monkeypatch):
+    """Another thread may learn something else while it is written."""
+    model = fed("a regressor")
+    expected = scores(model)
+    write = schema.Writer.parameters
+
+    def interrupted(writer, parameters):
+        model.set_params(alpha=7.0).fit(X[:, :3], TARGETS)
+        write(writer, parameters)
+
+    monkeypatch.setattr(schema.Writer, "parameters", interrupted)
+    model.save(tmp_path / "model")
+    alike(scores(histogp.load(tmp_path / "model")), expected)

@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 import histogp
 from histogp import HistogramGPOneClass
-from histogp.gp import VARIANCE_METHODS
+from histogp.gp import VARIANCE_METHODS, VARIANCE_TABLES
 from histogp.kernels import HistogramIntersection, Power
 
 pytestmark = pytest.mark.portable
@@ -91,3 +91,11 @@ def test_bad_parameters_get_a_sentence():
     for options in ({"criterion": "distance"}, {"contamination": 0.7}, {"method": "good"}, bound):
         with pytest.raises(ValueError, match=next(iter(options))):
             HistogramGPOneClass(**options).fit(X)
+
+
+@pytest.mark.parametrize("method", [name for name in VARIANCE_TABLES if name != "coarse-quantized"])
+def test_a_model_without_its_samples_can_be_saved_again(method, tmp_path):
+    model = HistogramGPOneClass(method=method, prediction="quantized", random_state=0).fit(NEW)
+    model.save(tmp_path / "first", include_training=False)
+    histogp.load(tmp_path / "first").save(tmp_path / "second", include_training=False)
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()

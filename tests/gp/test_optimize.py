@@ -479,3 +479,16 @@ def test_small_samples_serve_problems_with_their_own_matrix():
     X, y = make_bags_of_words(600, n_words=60, n_classes=4, random_state=0)
     clf = HistogramGPClassifier("hik", class_weight="balanced-ovr", optimize="gradient", random_state=0)
     assert clf.fit(X, y).optimization_path_["n_samples"].min() < 500
+
+
+def test_learned_weights_are_numbers_for_the_next_search(tmp_path):
+    """A model in memory and the same one from a file search for the same things."""
+    model = HistogramGPRegressor(HistogramIntersection(weights="ard"), optimize="exact", random_state=0).fit(X, Y)
+    model.save(tmp_path / "model")
+    both = model, histogp.load(tmp_path / "model")
+    for one in both:
+        one.set_params(kernel=HistogramIntersection(), optimize=Optimizer("exact", reoptimize_every=1))
+        one.partial_fit(X[:5], Y[:5])
+    alike(both[0].kernel_.weights, both[1].kernel_.weights)
+    ratios = both[0].kernel_.weights / np.where(both[1].kernel_.weights > 0, both[1].kernel_.weights, 1)
+    assert np.ptp(ratios[ratios > 0]) < 1e-6

@@ -167,3 +167,9 @@ def test_before_a_fit_there_is_none():
 def test_names_of_methods():
     assert set(VARIANCE_TABLES) < set(VARIANCE_METHODS)
     assert set(VARIANCE_ESTIMATES) < set(VARIANCE_METHODS)
+
+
+def test_only_parameters_of_prediction_can_be_other_ones():
+    model = classifier()
+    with pytest.raises(ValueError, match="'kernel__weights' does not count when predicting; prediction, "):
+        model.posterior_.using(kernel__weights=7.0)

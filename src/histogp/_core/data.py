@@ -161,6 +161,11 @@ class Rows(Compressed):
         """Compressed columns: indptr (D + 1,), row_of and values (nnz,), in the order of the rows."""
         return _transpose(self.indptr, self.column_of, self.values, self.n_columns, n_threads)
 
+    def to_csr(self) -> Any:
+        """A sparse array of SciPy."""
+        entries = (self.values, self.column_of.astype(np.int64), self.indptr)
+        return sparse.csr_array(entries, shape=(self.n_rows, self.n_columns))
+
     def to_dense(self, n_threads: int = 1) -> Array:
         """All values, (N, D)."""
         dense = np.empty((self.n_rows, self.n_columns))

@@ -75,12 +75,13 @@ class KernelValue:
 
     def at(self, values: Mapping[str, Any]) -> Self:
         """The kernel with other values by the names of `hyperparameters`; names that are not its own do not matter."""
-        weights = self.weights
+        weights, learns_weights = self.weights, self.learns_weights
         if "weights" in values:
+            learns_weights = False
             weights = np.broadcast_to(values["weights"], self.n_weights)
         if "scale" in values:
             weights = (np.ones(self.n_weights) if weights is None else weights) * values["scale"]
-        return replace(self, weights=weights)
+        return replace(self, weights=weights, learns_weights=learns_weights)
 
     def scaled(self, factor: float) -> Self:
         """The kernel times a number."""

@@ -24,7 +24,7 @@ from histogp._core.solvers.system import MOST_OUTPUTS, System
 from histogp._core.threads import Lazy, Versions
 from histogp._core.variance import METHODS, Shape, Variance, VarianceMethod, VarianceOptions
 from histogp._core.variance.precise import shortfall_of
-from histogp.exceptions import ModelFileError
+from histogp.errors import ModelFileError
 from histogp.io.schema import Reader, Writer
 
 # Training samples up to which kernel values are quicker than looking positions up.
@@ -88,7 +88,7 @@ class Posterior:
         self.lazy = Lazy()
         for name, (version, value) in (tables or {}).items():
             self.lazy.put(name, value, version, keep=True)
-        if system is not None and system.serves == np.inf and noise.n_matrices == 1:
+        if system is not None and system.serves_any and noise.n_matrices == 1:
             self.lazy.put(f"system-{system.options.solver}", system, MOST_OUTPUTS)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from histogp._core.predictors import QuantizedMean, Table
 from histogp._core.solvers.factors import FeatureFactor, features_of
 from histogp._core.threads import Versions
 from histogp._core.variance import METHODS, Shape, Variance, VarianceOptions, read_kept, write_kept
-from histogp.exceptions import ModelFileError
+from histogp.errors import ModelFileError
 from histogp.io.schema import Reader, Writer
 
 
@@ -65,17 +65,18 @@ class Predictor:
 
     @classmethod
     def from_state(
-        cls, reader: Reader, operator: KernelOperator, grid: Grid, n_outputs: int, n_samples: int
+        cls, reader: Reader, operator: KernelOperator, grid: Grid | None, n_outputs: int, n_samples: int
     ) -> Predictor:
         """The predictor in a model file, of so many training samples; believes nothing.
 
         operator : of the kernel, without training samples
-        grid : of quantized prediction
+        grid : of quantized prediction, for operators without features
         """
         n_features = operator.n_features
         seed, kept = read_tables(reader, Shape(operator.kernel, n_features, n_samples))
         features = operator.offer(Features)
         if features is None:
+            assert grid is not None
             table = reader.child("table")
             mean = QuantizedMean.from_state(table, operator.kernel, grid, n_features, n_outputs)
             return cls(operator, None, mean, kept, seed)
@@ -123,17 +124,18 @@ class Predictor:
         wanted = None if chosen.option is None else getattr(options, chosen.option)
         if prepared is None or version != wanted:
             self._refuse(method)
-        return Variance(prepared.variance(rows, options.solver.n_threads))
+        return chosen.read(prepared, rows, options)
 
     def quick_method(self) -> str:
         """The best way to the variance itself that is left."""
         return next((name for name in ("precise", "calibrated", "sampled") if name in self.kept), "calibrated")
 
-    def calibration_error(self, options: VarianceOptions) -> tuple[float, None]:
-        """The relative error of the variance "calibrated"; zero where that is precise."""
+    def calibration_error(self, options: VarianceOptions) -> tuple[float, str | None]:
+        """The relative error of the variance "calibrated", zero where that is precise; and a shortfall, or None."""
         if "precise" in self.kept:
             return 0.0, None
-        return self.kept["calibrated"][1].error if "calibrated" in self.kept else self._refuse("calibrated"), None
+        tables = self.kept["calibrated"][1] if "calibrated" in self.kept else self._refuse("calibrated")
+        return tables.error, tables.shortfall
 
     def temperature(self, options: VarianceOptions) -> tuple[float, None]:
         """The factor that makes scores the logarithms of probabilities, up to a constant."""

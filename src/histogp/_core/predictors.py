@@ -12,7 +12,7 @@ from histogp._core import threads
 from histogp._core._numba import column_loops, table_loops
 from histogp._core.data import Array, Rows, SortedColumns, plain
 from histogp._core.layouts import Grid, GridLayout, NodeLayout, Reading, last_of_each_column
-from histogp.exceptions import ModelFileError
+from histogp.errors import ModelFileError
 from histogp.io.schema import Reader, Writer
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 
 import histogp
 from histogp.cli.labels import like, match, numeric, read_labels, typed
-from histogp.exceptions import DataError
+from histogp.errors import DataError
 from histogp.sources.source import Source, open_source
 
 FORMATS = "csv, csv.gz, parquet, npz, npy, svm, svmlight or libsvm"

@@ -16,7 +16,7 @@ from histogp.cli.arguments import add_data, read_data
 from histogp.cli.console import progress, say
 from histogp.cli.evaluate import write_page
 from histogp.cli.labels import REAL_LABELS
-from histogp.exceptions import DataError
+from histogp.errors import DataError
 from histogp.io.atomic import replaceable
 from histogp.reports.comparison import KERNELS, advice, compare, section, table
 from histogp.reports.page import render

@@ -14,7 +14,7 @@ from histogp.cli.arguments import add_command as new_command
 from histogp.cli.arguments import add_data, needs_one_output, needs_posterior, read_data
 from histogp.cli.console import progress, say
 from histogp.cli.predict import add_prediction, load_model
-from histogp.exceptions import DataError
+from histogp.errors import DataError
 from histogp.io.atomic import replaceable, replacing
 from histogp.reports.evaluation import evaluate
 from histogp.reports.report import report

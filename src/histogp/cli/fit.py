@@ -17,7 +17,7 @@ from histogp.cli.arguments import add_command as new_command
 from histogp.cli.arguments import add_data, read_data, read_rows
 from histogp.cli.console import Iterations, in_words, likelihood, progress, say
 from histogp.cli.labels import REAL_LABELS
-from histogp.exceptions import DataError
+from histogp.errors import DataError
 from histogp.gp import VARIANCE_TABLES, HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor
 from histogp.io.atomic import replaceable
 from histogp.kernels import SHORT_NAMES, as_kernel

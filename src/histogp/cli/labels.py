@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from histogp.exceptions import DataError
+from histogp.errors import DataError
 from histogp.sources.numpy_files import load_npy, one_column, opened_npz
 from histogp.sources.parquet import decoding, open_parquet, plain_labels
 from histogp.sources.source import ending, readable, text_lines

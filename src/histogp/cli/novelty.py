@@ -12,7 +12,7 @@ from sklearn.base import is_classifier, is_outlier_detector
 from histogp.cli.arguments import add_command as new_command
 from histogp.cli.arguments import add_data, needs_posterior
 from histogp.cli.predict import Part, add_output, add_prediction, load_model, write_parts
-from histogp.exceptions import DataError
+from histogp.errors import DataError
 from histogp.gp import VARIANCE_ESTIMATES, VARIANCE_METHODS
 
 EXAMPLES = """

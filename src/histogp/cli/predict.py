@@ -13,7 +13,7 @@ from histogp.cli.arguments import add_command as new_command
 from histogp.cli.arguments import add_data, needs_posterior, open_data, output_shape, read_model
 from histogp.cli.console import progress
 from histogp.cli.sinks import open_sink
-from histogp.exceptions import DataError
+from histogp.errors import DataError
 from histogp.gp import VARIANCE_METHODS
 from histogp.reports.evaluation import best_classes
 

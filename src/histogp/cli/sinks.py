@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
-from histogp.exceptions import DataError
+from histogp.errors import DataError
 from histogp.io.atomic import replacing
 from histogp.sources.parquet import import_parquet
 from histogp.sources.source import ending

@@ -15,7 +15,7 @@ from sklearn.base import is_classifier
 import histogp
 from histogp.cli.console import progress, say
 from histogp.cli.labels import REAL_LABELS, like, numeric, typed
-from histogp.exceptions import DataError
+from histogp.errors import DataError
 from histogp.feature_maps import AdditiveChi2Map, ExpChi2Sampler
 from histogp.io.atomic import replaceable
 from histogp.kernels import SHORT_NAMES, as_kernel

@@ -23,7 +23,7 @@ from histogp.cli.arguments import (
 )
 from histogp.cli.console import progress, say
 from histogp.cli.labels import typed
-from histogp.exceptions import DataError
+from histogp.errors import DataError
 from histogp.io.atomic import replaceable
 
 EXAMPLES = """

@@ -14,14 +14,14 @@ from histogp._core.data import Array, Rows, dense
 from histogp._core.maps.additive import MOST_TERMS, AdditiveMap, Chebyshev, Direct, Root, Sampled, sampled
 from histogp._core.maps.points import best_interval, direct_map, geometric_mean, typical_rows
 from histogp._core.threads import announce_compilation
-from histogp._estimator import number_of_threads, validate_features
+from histogp._estimator import number_of_threads, updating, validate_features
 
 # Sampling intervals of the spectrum by the number of terms, those of scikit-learn's AdditiveChi2Sampler.
 CHI2_INTERVALS = {1: 0.8, 3: 0.5, 5: 0.4}
 
 
 class FeatureMap(TransformerMixin, BaseEstimator):
-    """Base of transformers of non-negative features."""
+    """Base of transformers, most of which need non-negative features."""
 
     _precision: type = np.float64
     """That of features; where these are an average over chance, single precision is more than enough."""
@@ -89,8 +89,8 @@ class _AdditiveMap(FeatureMap):
         -------
         self
         """
-        X = validate_features(self, X, reset=True)
-        self._install(self._choose(X))
+        with updating(self) as changed:
+            changed._install(changed._choose(validate_features(changed, X, reset=True)))
         return self
 
     def _install(self, chosen: AdditiveMap) -> None:

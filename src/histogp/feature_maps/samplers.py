@@ -18,7 +18,7 @@ from histogp._core.maps.additive import MOST_TERMS
 from histogp._core.maps.pair_distances import inverse_median, most_likely
 from histogp._core.maps.random_waves import SAMPLINGS, RandomWaves, waves
 from histogp._core.threads import announce_compilation
-from histogp._estimator import number_of_threads, validate_features
+from histogp._estimator import number_of_threads, updating, validate_features
 from histogp.feature_maps.expansions import AdditiveChi2Map, FeatureMap
 
 
@@ -57,14 +57,15 @@ class SkewedChi2Map(FeatureMap):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> SkewedChi2Map:
         """Draw the frequencies for as many features as X (n_samples, n_features) has; y is ignored."""
-        X = validate_features(self, X, reset=True)
-        rng = check_random_state(self.random_state)
-        n_pairs, is_odd = divmod(int(self.n_components), 2)
-        uniform = rng.uniform(size=(X.shape[1], n_pairs + is_odd))
-        self._phases = rng.uniform(0, 2 * np.pi, is_odd)
-        # The inverse of the distribution function of sech(pi w).
-        self._frequencies = np.log(np.tan(np.pi / 2 * uniform)) / np.pi
-        self._n_features_out = int(self.n_components)
+        with updating(self) as changed:
+            X = validate_features(changed, X, reset=True)
+            rng = check_random_state(self.random_state)
+            n_pairs, is_odd = divmod(int(self.n_components), 2)
+            uniform = rng.uniform(size=(X.shape[1], n_pairs + is_odd))
+            changed._phases = rng.uniform(0, 2 * np.pi, is_odd)
+            # The inverse of the distribution function of sech(pi w).
+            changed._frequencies = np.log(np.tan(np.pi / 2 * uniform)) / np.pi
+            changed._n_features_out = int(self.n_components)
         return self
 
     def transform(self, X: Any) -> Array:
@@ -173,13 +174,13 @@ class ExpChi2Sampler(FeatureMap):
 
         y (n_samples,) or (n_samples, n_targets) are labels or targets; only ``beta="evidence"`` looks at them.
         """
-        X = validate_features(self, X, reset=True)
-        self.additive_ = self._additive().fit(X)
-        self.beta_ = self._choose_beta(X, y)
-        rng = np.random.default_rng(int(check_random_state(self.random_state).randint(2**31)))
-        self._install(
-            RandomWaves.draw(self.additive_._map, X.shape[1], int(self.n_components), self.beta_, self.sampling, rng)
-        )
+        with updating(self) as changed:
+            X = validate_features(changed, X, reset=True)
+            changed.additive_ = self._additive().fit(X)
+            changed.beta_ = self._choose_beta(X, y)
+            rng = np.random.default_rng(int(check_random_state(self.random_state).randint(2**31)))
+            n_components, additive = int(self.n_components), changed.additive_._map
+            changed._install(RandomWaves.draw(additive, X.shape[1], n_components, changed.beta_, self.sampling, rng))
         return self
 
     def _install(self, chosen: RandomWaves) -> None:

@@ -7,7 +7,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
@@ -167,8 +166,9 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         method : {"precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"}, default="precise"
             Times are for 10,000 training samples with 1,000 sparse features. What a method needs is prepared once, when
-            it is first used; that of "coarse-quantized", "sampled" and "calibrated" goes into files saved after
-            that. "coarse", "coarse-quantized" and "sampled" need an intersection kernel.
+            it is first used; that of "coarse-quantized", "sampled" and "calibrated" goes into all files saved after
+            that, of "fine" into those with training samples. "coarse", "coarse-quantized" and "sampled" need an
+            intersection kernel.
 
             - "precise" (PUP in gp-hik-ijcv2016): solves one system for each row, in blocks; milliseconds. Never too
               small; too large by at most the squared norm of the residual over the smallest noise.
@@ -365,6 +365,15 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
                 changed._learn(X, y, sample_weight, declared, NoCallbacks())
         return self
 
+    def _relabel(self, ids: Any, y: Any) -> Self:
+        """Learn other labels of some samples, all or nothing; the task says what they come to."""
+        check_is_fitted(self)
+        with updating(self) as changed:
+            task: Any = changed._task()
+            index = changed._index_of(ids)
+            changed._change(task.relabel(changed._codec, changed._samples, index, y), len(index))
+        return self
+
     def _learn(self, X: Any, y: Any, sample_weight: Any, declared: Array | None, context: Any) -> None:
         """Learn from scratch and set the fitted attributes; ``context`` is that of scikit-learn's callbacks."""
         task = self._task()
@@ -498,8 +507,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         given = as_kernel(self.kernel)
         if not given._adapts_again(n_before, operator.n_samples):
             return None
-        rows = updates_of(operator).training_rows()
-        return self.kernel_._left_open(given)._adapt(rows, targets, self.noise_)
+        return self.kernel_._left_open(given)._adapt_to(operator, targets, self.noise_)
 
     def _search_again(self, optimize: str | Optimizer, given: Tuned, targets: Array, rng: np.random.Generator) -> Tuned:
         """Search for hyperparameters from those that were found before."""
@@ -562,7 +570,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     def _refitted(self, kernel: Kernel, noise: float) -> Self:
         """A copy with another kernel and noise, solved for the same samples."""
         before = self._posterior.with_training()
-        adapted = kernel._adapt(updates_of(before.operator).training_rows(), before.targets, noise)
+        adapted = kernel._adapt_to(before.operator, before.targets, noise)
         operator = tuning_of(before.operator).with_kernel(adapted.value)
         seed = int(check_random_state(self.random_state).randint(2**31))
         rng = np.random.default_rng(seed)
@@ -584,9 +592,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         """X as CSR, y and the weights of the samples that the model keeps."""
         posterior = self._posterior.with_training()
         rows = updates_of(posterior.operator).training_rows()
-        entries = (rows.values, rows.column_of.astype(np.int64), rows.indptr)
-        X = sparse.csr_array(entries, shape=(rows.n_rows, rows.n_columns))
-        return X, self._codec.labels_of(self._samples.y), self.noise_ / posterior.noise.sample
+        return rows.to_csr(), self._codec.labels_of(self._samples.y), self.noise_ / posterior.noise.sample
 
     # Prediction
 

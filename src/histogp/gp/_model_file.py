@@ -13,7 +13,7 @@ from histogp._core.predict_only import Predictor
 from histogp._core.predictors import Codec
 from histogp._core.solvers.problem import SMALLEST
 from histogp._estimator import number_of_threads
-from histogp.exceptions import ModelFileError
+from histogp.errors import ModelFileError
 from histogp.gp._tasks import Samples
 from histogp.io.schema import Reader, Writer
 from histogp.kernels import Kernel
@@ -63,7 +63,7 @@ def to_state(estimator: Any, writer: Writer, include_training: bool) -> None:
         grid = estimator._grid()
     # What predictions need of the training samples, while these are there.
     no_rows = Rows.from_array(np.empty((0, estimator.n_features_in_)))
-    estimator._task().prepare(posterior, no_rows, estimator._options())
+    estimator._without_shortfall((None, estimator._task().prepare(posterior, no_rows, estimator._options())))
     posterior.predictor_to_state(writer, grid)
 
 
@@ -102,8 +102,9 @@ def from_state(cls: Any, reader: Reader) -> Any:
         posterior = Posterior.from_state(reader, kernel._operator_type, value, targets, residual, n_features, n_threads)
         estimator._install(posterior, codec, samples)
     else:
-        operator = kernel._operator(value, np.empty((0, n_features)))
-        estimator._install(Predictor.from_state(reader, operator, estimator._grid(), n_outputs, n_samples), codec)
+        operator = kernel._operator(value, np.empty((0, n_features)), number_of_threads(estimator.n_jobs))
+        grid = estimator._grid() if operator.offer(Features) is None else None
+        estimator._install(Predictor.from_state(reader, operator, grid, n_outputs, n_samples), codec)
     return estimator
 
 

@@ -133,8 +133,11 @@ class Task(Protocol[C]):
         options : makes the options of predictions, for those who need some
         """
 
-    def prepare(self, posterior: Posterior | Predictor, rows: Rows, options: PredictionOptions) -> None:
-        """Let the posterior prepare what predictions need of the training samples; ``rows`` are none, of some width."""
+    def prepare(self, posterior: Posterior | Predictor, rows: Rows, options: PredictionOptions) -> str | None:
+        """Let the posterior prepare what predictions need of the training samples; a sentence if that fell short.
+
+        rows : none, of some width
+        """
 
 
 @dataclass(frozen=True)
@@ -205,8 +208,8 @@ class Classification:
     ) -> tuple[Classes, None]:
         return encoded.codec, None
 
-    def prepare(self, posterior: Posterior | Predictor, rows: Rows, options: PredictionOptions) -> None:
-        posterior.temperature(options.variance)
+    def prepare(self, posterior: Posterior | Predictor, rows: Rows, options: PredictionOptions) -> str | None:
+        return posterior.temperature(options.variance)[1]
 
     def _without_ignored(self, y: Array, weights: Array) -> Array:
         """The weights of samples, zero where that of their class is."""
@@ -267,8 +270,9 @@ class Regression:
     ) -> tuple[Reals, None]:
         return encoded.codec, None
 
-    def prepare(self, posterior: Posterior | Predictor, rows: Rows, options: PredictionOptions) -> None:
-        """A mean needs nothing beside its table."""
+    def prepare(self, posterior: Posterior | Predictor, rows: Rows, options: PredictionOptions) -> str | None:
+        """Nothing: a mean needs nothing beside its table."""
+        return None
 
     def _encoded(self, samples: Samples, dtype: np.dtype, kept: Array) -> Encoded[Reals]:
         y, weights = samples.y, samples.weights
@@ -342,20 +346,20 @@ class OneClass:
             scores, shortfall = self.scores(posterior, rows, noise, options())
         return replace(encoded.codec, offset=_quantile(scores, weights, part)), shortfall
 
-    def prepare(self, posterior: Posterior | Predictor, rows: Rows, options: PredictionOptions) -> None:
+    def prepare(self, posterior: Posterior | Predictor, rows: Rows, options: PredictionOptions) -> str | None:
         """Prepare the variance that scores need; refuses one that cannot do without the training samples."""
         if self.criterion == "mean":
-            return
+            return None
         method = self._method_for(posterior)
         chosen = METHODS[METHODS[method].instead(posterior.operator) or method]
         if chosen.name == "precise" and posterior.operator.offer(Features) is not None:
-            return
-        if chosen.needs_training:
+            return None
+        if chosen.needs_training and posterior.includes_training:  # otherwise it is prepared, or refused below
             raise ValueError(
                 f"Scores by the variance {method!r} need the training samples: save them too (include_training=True), "
                 'or fit with method="sampled".'
             )
-        posterior.variance(rows, method, options.variance)
+        return posterior.variance(rows, method, options.variance).shortfall
 
     def scores(
         self, posterior: Posterior | Predictor, rows: Rows, noise: float, options: PredictionOptions

@@ -13,7 +13,7 @@ from histogp._classes import declared
 from histogp._core.data import Array
 from histogp._core.predictors import Classes
 from histogp._core.probability import log_probabilities
-from histogp._estimator import reading, updating
+from histogp._estimator import reading
 from histogp._sklearn import with_callbacks
 from histogp.gp._model import HistogramGP
 from histogp.gp._tasks import Classification
@@ -77,7 +77,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    kernel_ : HistogramIntersection
+    kernel_ : Kernel
         With the hyperparameters found.
     noise_ : float
     log_marginal_likelihood_, log_marginal_likelihood_error_ : float
@@ -238,11 +238,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         -------
         self
         """
-        check_is_fitted(self)
-        with updating(self) as changed:
-            index = changed._index_of(ids)
-            changed._change(changed._task().relabel(changed._codec, changed._samples, index, y), len(index))
-        return self
+        return self._relabel(ids, y)
 
     @reading
     def decision_function(self, X: Any) -> Array:

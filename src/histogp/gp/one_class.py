@@ -63,7 +63,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
     ----------
     offset_ : float
         Rows with a lower score are outliers.
-    kernel_ : HistogramIntersection
+    kernel_ : Kernel
     noise_ : float
     feature_relevance_ : ndarray of shape (n_features,)
         The share of each feature in the prior variance of the training data.

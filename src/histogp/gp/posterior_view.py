@@ -103,6 +103,9 @@ class PosteriorView:
 
     def using(self, **parameters: Any) -> PosteriorView:
         """A view of the same state that predicts with other parameters, for instance ``prediction="quantized"``."""
+        known = (*self._estimator._prediction_parameters, "n_jobs")
+        for name in parameters.keys() - set(known):
+            raise ValueError(f"{name!r} does not count when predicting; {', '.join(known)} do.")
         return PosteriorView(snapshot(self._estimator).set_params(**parameters))
 
     def mean(self, X: Any) -> Array:

@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from histogp._core.data import Array
 from histogp._core.predictors import Reals
-from histogp._estimator import reading, updating
+from histogp._estimator import reading
 from histogp._sklearn import with_callbacks
 from histogp.gp._model import HistogramGP
 from histogp.gp._tasks import Regression
@@ -64,7 +63,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
 
     Attributes
     ----------
-    kernel_ : HistogramIntersection
+    kernel_ : Kernel
         With the hyperparameters found.
     noise_ : float
     log_marginal_likelihood_, log_marginal_likelihood_error_ : float
@@ -220,11 +219,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         -------
         self
         """
-        check_is_fitted(self)
-        with updating(self) as changed:
-            index = changed._index_of(ids)
-            changed._change(changed._task().relabel(changed._codec, changed._samples, index, y), len(index))
-        return self
+        return self._relabel(ids, y)
 
     @reading
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:

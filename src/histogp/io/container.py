@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
-from histogp.exceptions import ModelFileError
+from histogp.errors import ModelFileError
 from histogp.io.atomic import replacing
 
 Array = np.ndarray
@@ -44,6 +44,10 @@ def write(path: Any, document: Mapping[str, Any], arrays: Mapping[str, Array]) -
     with replacing(Path(path)) as temporary:
         try:
             safetensors.numpy.save_file(arrays, temporary, metadata={KEY: _canonical(signed)})
+            with open(temporary, "rb") as file:
+                n_bytes = int.from_bytes(file.read(8), "little")
+            if n_bytes > LARGEST_HEADER:
+                raise ValueError(f"{str(path)!r} would not be read back: its parameters are too many or too long.")
         except safetensors.SafetensorError as error:
             raise OSError(f"{str(path)!r} cannot be written: {error}.") from None
 

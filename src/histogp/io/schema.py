@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from histogp.exceptions import ModelFileError
+from histogp.errors import ModelFileError
 from histogp.io import container
 from histogp.io.container import Array
 
@@ -281,7 +281,8 @@ class Writer:
             self.put(name, np.array(value, np.float64))
             return {"array": name}
         if isinstance(value, (list, tuple, np.ndarray)) and all(isinstance(one, str) for one in value):
-            return {"texts": [str(one) for one in value]}
+            self.texts(name, [str(one) for one in value])
+            return {"texts": name}
         raise ValueError(
             f"{name} cannot be saved: a model file holds numbers, texts, arrays of numbers and the kernels of this "
             f"package, not {value!r}; joblib.dump can save it."
@@ -440,10 +441,8 @@ class Reader:
                 isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], (str, int, float)) for pair in pairs
             ):
                 return {key: self.value(entry) for key, entry in pairs}
-        if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("texts"), list):
-            texts = value["texts"]
-            if all(isinstance(text, str) for text in texts):
-                return texts
+        if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("texts"), str):
+            return self.texts(value["texts"])
         if isinstance(value, dict) and value.keys() == {"object", "parameters"}:
             return self.object(value)
         if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("blocks"), list):

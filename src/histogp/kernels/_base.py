@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_array
 
-from histogp._core.data import Array, dense
+from histogp._core.data import Array
 from histogp._core.kernel_values import KernelValue
-from histogp._core.operators.contract import KernelOperator
+from histogp._core.operators.contract import KernelOperator, updates_of
 
 # What short names stand for: a class of this package, and what its parameters are made of.
 _NAMED: dict[str, tuple[str, dict[str, str]]] = {
@@ -44,6 +44,10 @@ class Kernel(BaseEstimator):
     def _adapt(self, X: Any, targets: Array | None = None, noise: float = 1.0) -> Adapted:
         """Take from training data what is left to them: X an array, CSR or `Rows`; targets (N, M)."""
         raise NotImplementedError
+
+    def _adapt_to(self, operator: KernelOperator, targets: Array | None = None, noise: float = 1.0) -> Adapted:
+        """Take from the training samples of an operator what is left to them."""
+        return self._adapt(updates_of(operator).training_rows(), targets, noise)
 
     def _adapts_again(self, n_before: int, n_after: int) -> bool:
         """Whether an update from so many samples to so many decides anew what was left to data."""
@@ -138,9 +142,9 @@ def per_dimension(name: str, value: Any, n_values: int, unit: str = "feature") -
 
 
 def check_pair(X: Any, Y: Any) -> tuple[Array, Array]:
-    """Two dense matrices of as many columns; None is the first one again."""
-    X = dense(check_non_negative(X))
-    Y = X if Y is None else dense(check_non_negative(Y))
+    """Two matrices of as many columns, dense or CSR; None is the first one again."""
+    X = check_non_negative(X)
+    Y = X if Y is None else check_non_negative(Y)
     if X.shape[1] != Y.shape[1]:
         raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}; they must be as many.")
     return X, Y

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from histogp._core.data import Array, Rows
+from histogp._core.data import Array, Rows, dense
 from histogp._core.maps.additive import MOST_TERMS, Direct
 from histogp._core.maps.pair_distances import chi2_matrix, exp_chi2_matrix, inverse_median, most_likely
 from histogp._core.maps.points import direct_map, typical_rows
@@ -73,7 +73,7 @@ class Chi2(_ByFeatures):
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Evaluate the kernel densely, without approximation: ``K(X, Y)``, or ``K(X, X)`` without Y."""
         check_terms(self.n_terms, self.tol)
-        X, Y = check_pair(X, Y)
+        X, Y = map(dense, check_pair(X, Y))
         return chi2_matrix(X, Y, weights=weighting(self, X.shape[1])["weights"])
 
     def _adapt(self, X: Any, targets: Array | None = None, noise: float = 1.0) -> Adapted:
@@ -166,7 +166,7 @@ class ExpChi2(_ByFeatures):
                 f'beta="{self.beta}" is found by an estimator: call its kernel_, or give a number, for instance one '
                 "over the median of chi2."
             )
-        X, Y = check_pair(X, Y)
+        X, Y = map(dense, check_pair(X, Y))
         return (1.0 if self.weights is None else self.weights) * exp_chi2_matrix(X, Y, float(self.beta))
 
     def _adapt(self, X: Any, targets: Array | None = None, noise: float = 1.0) -> Adapted:

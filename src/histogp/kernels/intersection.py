@@ -15,8 +15,9 @@ import numpy as np
 from sklearn.base import clone
 
 from histogp._core.data import Array, Rows, SortedColumns
+from histogp._core.operators.contract import KernelOperator
 from histogp._core.operators.sorted_columns import Intersection, SortedOperator, intersections
-from histogp.kernels._base import Adapted, Kernel, check_non_negative, expanded, weighting
+from histogp.kernels._base import Adapted, Kernel, check_pair, expanded, weighting
 from histogp.kernels.transforms import Power, Transform
 
 
@@ -61,10 +62,7 @@ class HistogramIntersection(Kernel):
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Evaluate the kernel densely: ``K(X, Y)``, or ``K(X, X)`` without Y."""
-        X = check_non_negative(X)
-        Y = X if Y is None else check_non_negative(Y)
-        if X.shape[1] != Y.shape[1]:
-            raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}; they must be as many.")
+        X, Y = check_pair(X, Y)
         kernel = self._value(X.shape[1])
         left, right = (kernel.transform_rows(Rows.from_array(A)) for A in (X, Y))
         out = np.empty((left.n_rows, right.n_rows))
@@ -74,6 +72,9 @@ class HistogramIntersection(Kernel):
 
     def _adapt(self, X: Any, targets: Array | None = None, noise: float = 1.0) -> Adapted:
         return Adapted(self, self._value(X.shape[1]), noise)
+
+    def _adapt_to(self, operator: KernelOperator, targets: Array | None = None, noise: float = 1.0) -> Adapted:
+        return Adapted(self, self._value(operator.n_features), noise)
 
     _operator_type = SortedOperator
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from histogp.exceptions import DataError
+from histogp.errors import DataError
 from histogp.sources.parquet import number_type, numbers, plain_labels
 from histogp.sources.source import READ_ROWS, Source, float_type, open_source
 

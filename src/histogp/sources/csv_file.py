@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from histogp.exceptions import DataError
+from histogp.errors import DataError
 from histogp.sources.source import Chunk, Source, first_failing, text_lines
 from histogp.sources.wanted import Wanted
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from histogp.exceptions import DataError
+from histogp.errors import DataError
 from histogp.sources.source import Chunk, Source, float_type, no_rows
 from histogp.sources.wanted import Wanted, listed
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from histogp.exceptions import DataError
+from histogp.errors import DataError
 from histogp.sources.source import Chunk, Source, float_type
 from histogp.sources.wanted import Wanted
 

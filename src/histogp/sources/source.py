@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from histogp.exceptions import DataError
+from histogp.errors import DataError
 from histogp.sources.wanted import Wanted
 
 # Rows read at a time when everything is wanted.

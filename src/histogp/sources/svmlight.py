@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from histogp.exceptions import DataError
+from histogp.errors import DataError
 from histogp.sources.source import READ_ROWS, Chunk, Source, first_failing, joined, no_rows
 from histogp.sources.wanted import Wanted
 

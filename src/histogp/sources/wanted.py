@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from histogp.exceptions import DataError
+from histogp.errors import DataError
 
 SHOWN = 5
 

@@ -24,7 +24,8 @@ from histogp._core.least_squares.statistics import StreamingStatistics, Sums
 from histogp._core.threads import Lazy, announce_compilation
 from histogp._estimator import reading, updating
 from histogp._sklearn import check_sample_weight, warn
-from histogp.exceptions import ModelFileError, PrecisionWarning
+from histogp.errors import ModelFileError
+from histogp.exceptions import PrecisionWarning
 from histogp.feature_maps._adapters import as_map, fit_map, thawed
 from histogp.feature_maps.block_map import BlockMap, numbered_blocks
 from histogp.feature_maps.expansions import FeatureMap
@@ -95,6 +96,7 @@ class StreamingModel(BaseEstimator):
         """
         return self._learn(X, y, sample_weight)
 
+    @reading
     def save(self, path: Any, notes: Sequence[str] = ()) -> None:
         """Write what was learned to a file without code, which `histogp.load` reads; it can go on learning.
 

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from histogp._classes import class_weights, codes_in, declared, merged
 from histogp._core.data import Array
 from histogp._core.least_squares.statistics import StreamingStatistics
-from histogp.exceptions import ModelFileError
+from histogp.errors import ModelFileError
 from histogp.io.schema import Reader, Writer
 
 Parts = Sequence[StreamingStatistics]

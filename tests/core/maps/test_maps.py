@@ -15,12 +15,12 @@ from histogp._core.maps.pair_distances import chi2_matrix
 from histogp._core.maps.points import (
     ENOUGH_TERMS,
     Distribution,
+    _log_error,
     best_interval,
     direct_map,
     geometric_mean,
     greedy_points,
     refined_points,
-    relative_error,
 )
 
 X = np.vstack([histograms(60, 5), np.zeros((1, 5))])
@@ -114,6 +114,11 @@ def test_a_columns_scale_is_where_its_values_matter():
     np.testing.assert_allclose(scales[filled], expected)
     np.testing.assert_allclose(scales[3], np.exp(np.log(expected).mean()))
     assert Distribution.of(ROWS, by_column=False).scales.tolist() == [1] * 5
+
+
+def relative_error(data, points):
+    """``sum |error| / sum kernel`` over all pairs of values."""
+    return np.exp(_log_error(np.log(points), data.values, data.kernel())[0])
 
 
 def test_relative_error_is_that_of_the_binned_values():

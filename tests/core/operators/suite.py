@@ -609,7 +609,7 @@ class FeaturesSuite(Subject):
     def test_features_share_weights(self, kernel):
         X, _ = TYPICAL_DATA["histograms"]
         operator, Z = self.make(X, kernel), self.features(X, kernel)
-        weight_of = operator.weight_of
+        weight_of = operator.weight_of()
         assert weight_of.shape == (Z.shape[1],)
         for number, total in enumerate(sums_by_weight(weight_of, Z.T)):
             close(total, Z[:, weight_of == number].sum(axis=1))

@@ -9,7 +9,7 @@ from kernel_operators import kernel_operator
 from oracles import histograms, kernel_matrix
 
 from histogp._core.data import Rows
-from histogp._core.solvers import build_system, factors, problem, update_system
+from histogp._core.solvers import build_system, direct_options, factors, problem, update_system
 from histogp._core.solvers.factors import Factor
 from histogp._core.solvers.problem import Noise, SolverOptions
 from histogp.kernels import HistogramIntersection
@@ -126,3 +126,12 @@ def test_the_solver_changes_where_a_dense_factor_no_longer_pays(monkeypatch):
     assert isinstance(before, factors.DenseSystem)
     assert isinstance(extended(before, 100, 120, Noise(NOISE[:120])), factors.DenseSystem)
     assert extended(before, 100, 121, Noise(NOISE[:121])) is None
+
+
+def test_factors_are_offered_where_they_are_affordable_whatever_the_solver(monkeypatch):
+    monkeypatch.setattr(problem, "MOST_DENSE_SAMPLES", 120)
+    noise = Noise(NOISE)
+    for solver in ("auto", "cg", "cholesky"):
+        found = direct_options(operator(100), noise.subset(np.arange(100)), SolverOptions(solver))
+        assert found.solver == {"auto": "auto"}.get(solver, "cholesky")
+        assert direct_options(operator(N), noise, SolverOptions(solver)) is None

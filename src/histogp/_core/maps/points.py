@@ -121,11 +121,6 @@ def _log_error(log_points: Array, x: Array, kernel: Array) -> tuple[float, Array
     return float(np.log(error + 1e-300)), 2 * (remainders * product) @ slopes / (error + 1e-300)
 
 
-def relative_error(data: Distribution, points: Array) -> float:
-    """``sum |error| / sum kernel`` over all pairs of values."""
-    return float(np.exp(_log_error(np.log(points), data.values, data.kernel())[0]))
-
-
 def pair_error(direct: Direct, rows: Array) -> float:
     """``sum |error| / sum kernel`` over all pairs of dense rows and all features (eq. 7)."""
     remainders = np.abs(direct.remainders(rows))

@@ -65,7 +65,7 @@ class KernelOperator(ABC):
 
     @abstractmethod
     def matrix(self) -> Array:
-        """K itself, (N, N), for small N; every pair is computed once."""
+        """K itself, (N, N), for small N."""
 
     @abstractmethod
     def table(self, alpha: Array) -> Table:
@@ -77,7 +77,7 @@ class KernelOperator(ABC):
 
     @abstractmethod
     def with_threads(self, n_threads: int) -> Self:
-        """The operator on the same data with another number of threads; it shares what was derived."""
+        """The operator on the same data with another number of threads."""
 
     @abstractmethod
     def release(self) -> None:
@@ -185,7 +185,6 @@ class Features(Protocol):
         """The number of features."""
         ...
 
-    @property
     def weight_of(self) -> Array:
         """The number of the kernel's weight that each feature has, (n_components,)."""
         ...

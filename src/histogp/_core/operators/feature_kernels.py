@@ -63,7 +63,6 @@ class FeatureMaker:
         """The number of features."""
         return self.kernel.n_components
 
-    @property
     def weight_of(self) -> Array:
         """The number of the kernel's weight that each feature has, (n_components,)."""
         return self.kernel.by_feature(np.arange(self.kernel.n_weights))
@@ -71,17 +70,14 @@ class FeatureMaker:
     def make(self, rows: Rows) -> Any:
         """The features of rows, (n, n_components)."""
         if self.is_sparse:
-            entries = (rows.values, rows.column_of.astype(np.int64), rows.indptr)
-            matrix: Any = sparse.csr_array(entries, shape=(rows.n_rows, rows.n_columns))
-        else:
-            matrix = rows.to_dense(self.n_threads)
-        return self.weighted(self.kernel.map.transform(matrix, self.n_threads))
+            return self.weighted(self.kernel.map.transform(rows.to_csr(), self.n_threads))
+        return self.weighted(self.kernel.map.transform(rows.to_dense(self.n_threads), self.n_threads))
 
     def weighted(self, Z: Any) -> Any:
         """Features without weights times the roots of these."""
         if self.kernel.weights is None:
             return Z
-        roots = np.sqrt(self.kernel.weights)[self.weight_of]
+        roots = np.sqrt(self.kernel.weights)[self.weight_of()]
         return Z.multiply(roots).tocsr() if sparse.issparse(Z) else Z * roots
 
     def blocks(self, rows: Rows) -> Iterator[tuple[slice, Any]]:
@@ -133,9 +129,8 @@ class FeatureOperator(KernelOperator):
     def n_components(self) -> int:
         return self._maker.n_components
 
-    @property
     def weight_of(self) -> Array:
-        return self._maker.weight_of
+        return self._maker.weight_of()
 
     def blocks(self, rows: Rows | None = None) -> Iterator[tuple[slice, Any]]:
         """Features of test rows, or of the training samples: slices with blocks (n, n_components), dense or CSR."""
@@ -250,7 +245,7 @@ class FeatureOperator(KernelOperator):
 
     def _weight_sums(self, by_feature: Array) -> Array:
         """Sums over the features that share a weight of the kernel, (n_components, ...) to (n_weights, ...)."""
-        return sums_by_weight(self.weight_of, by_feature)
+        return sums_by_weight(self.weight_of(), by_feature)
 
 
 @dataclass(frozen=True, eq=False)

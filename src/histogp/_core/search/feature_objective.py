@@ -89,7 +89,7 @@ class FeatureObjective:
     def at(self, weights: Array | None, noise_factor: float, *, derivatives: bool = True) -> Likelihood:
         """The likelihood with weights (n_weights,) of the kernel and noise times a factor."""
         if weights is None:
-            weights = np.ones(int(self._plain.weight_of.max()) + 1)
+            weights = np.ones(int(self._plain.weight_of().max()) + 1)
         if len(weights) == 1 and derivatives:
             parts = [self._by_spectrum(outputs, float(weights[0]), noise_factor) for outputs in self._groups]
         else:
@@ -134,7 +134,7 @@ class FeatureObjective:
         statistics = outputs.statistics
         n, n_targets = self.data.targets.shape[0], statistics.cross.shape[1]
         rank = len(statistics.sums)
-        roots = np.sqrt(weights)[self._plain.weight_of]
+        roots = np.sqrt(weights)[self._plain.weight_of()]
         gram, cross = statistics.gram / factor, statistics.cross / factor
         inner = roots[:, None] * gram * roots
         squares = outputs.squares / factor
@@ -155,7 +155,7 @@ class FeatureObjective:
             faint = np.flatnonzero(inner.diagonal() < 1)
             half = solve_triangular(triangle, roots[:, None] * gram[:, faint], lower=True)
             own[faint] = gram.diagonal()[faint] - np.einsum("ij,ij->j", half, half)
-        by_weight = partial(sums_by_weight, self._plain.weight_of)
+        by_weight = partial(sums_by_weight, self._plain.weight_of())
         data_fit_gradient = {"weights": by_weight(np.sum(residual**2, axis=1))}
         complexity_gradient = {"weights": n_targets * by_weight(own)}
         # alpha^T D alpha and tr(A^-1 D), for the noise D

@@ -47,8 +47,8 @@ def update_system(system: System, operator: KernelOperator, rows: Rows, noise: N
 
 
 def direct_options(operator: KernelOperator, noise: Noise, options: SolverOptions) -> SolverOptions | None:
-    """Options for a system of factors, if that is affordable: those given, or else others; None if it is not."""
-    if system_kind(operator, noise, options) is not IterativeSystem:
-        return options
-    affordable = system_kind(operator, noise, replace(options, solver="auto")) is not IterativeSystem
-    return replace(options, solver="cholesky") if affordable else None
+    """Options for a system of factors, if "auto" would take one: those given, or else others; None if it would not."""
+    if system_kind(operator, noise, replace(options, solver="auto")) is IterativeSystem:
+        return None
+    is_direct = system_kind(operator, noise, options) is not IterativeSystem
+    return options if is_direct else replace(options, solver="cholesky")

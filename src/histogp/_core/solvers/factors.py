@@ -266,7 +266,7 @@ class FeatureFactor:
         """``phi(x)^T C^-1 phi(x)``, the latent variance of test rows, (n,)."""
         out = np.empty(rows.n_rows)
         with suited_blas(float(rows.n_rows) * len(self.factor) ** 2):
-            for some, Z in features_of(self.operator).blocks(rows):
+            for some, Z in features_of(self.operator.with_threads(n_threads)).blocks(rows):
                 half = solve_triangular(self.factor, dense(Z).T, lower=True, check_finite=False)
                 out[some] = np.einsum("ij,ij->j", half, half)
         return out

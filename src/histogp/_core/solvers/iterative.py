@@ -32,8 +32,8 @@ class IterativeSystem(System):
     options: SolverOptions
     preconditioner: Preconditioner | None
     made_for: int
-    serves: float
 
+    serves_any: ClassVar[bool] = False
     is_light: ClassVar[bool] = False
     _unit_tol: ClassVar[float] = 1e-4
 
@@ -48,7 +48,7 @@ class IterativeSystem(System):
     ) -> IterativeSystem:
         """A system with a preconditioner that pays for ``n_outputs`` right-hand sides."""
         preconditioner = make_preconditioner(operator, noise, n_outputs, options, rng)
-        return cls(operator, noise, options, preconditioner, operator.n_samples, n_outputs)
+        return cls(operator, noise, options, preconditioner, operator.n_samples)
 
     def solve(
         self,

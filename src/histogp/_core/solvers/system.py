@@ -32,14 +32,14 @@ ROWS_AT_ONCE = 64
 class System(ABC):
     """A prepared system. The noise may be one diagonal, or one for each output. Immutable.
 
-    serves : for how many outputs it was prepared; it solves for more as well, but another one may be quicker
+    serves_any : whether it is as good for other right-hand sides, and for more of them
     is_light : whether keeping it costs little
     """
 
     operator: KernelOperator
     noise: Noise
     options: SolverOptions
-    serves: float = np.inf
+    serves_any: ClassVar[bool] = True
 
     @property
     @abstractmethod

@@ -16,7 +16,7 @@ from histogp._core.data import Array, Rows
 from histogp._core.operators.contract import KernelOperator
 from histogp._core.solvers.problem import SolverOptions
 from histogp._core.threads import Versions
-from histogp.exceptions import ModelFileError
+from histogp.errors import ModelFileError
 from histogp.io.schema import Reader, Writer
 
 
@@ -86,8 +86,12 @@ class VarianceMethod:
         raise NotImplementedError
 
     def variance(self, posterior: Any, rows: Rows, options: VarianceOptions) -> Variance:
+        """The variance of test rows."""
+        return self.read(posterior.prepared(self, options), rows, options)
+
+    def read(self, prepared: Any, rows: Rows, options: VarianceOptions) -> Variance:
         """The variance of test rows, from what was prepared."""
-        return Variance(posterior.prepared(self, options).variance(rows, options.solver.n_threads))
+        return Variance(prepared.variance(rows, options.solver.n_threads))
 
 
 def _found() -> dict[str, VarianceMethod]:

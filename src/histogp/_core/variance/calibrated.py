@@ -16,7 +16,7 @@ from histogp._core.solvers.problem import Noise, SolverOptions
 from histogp._core.solvers.subspace import Subspace, leading_subspace
 from histogp._core.threads import single_threaded_blas
 from histogp._core.variance import Shape, Variance, VarianceMethod, VarianceOptions
-from histogp.exceptions import ModelFileError
+from histogp.errors import ModelFileError
 from histogp.io.schema import Reader, Writer
 
 # With fewer samples there is nothing to weigh, and exact variances are quick.
@@ -25,7 +25,7 @@ FEWEST_SAMPLES = 256
 SUBSPACE_DIMENSION = 64
 # Samples left out of the tables: one in so many, and at most.
 LEFT_OUT_PART = 8
-MOST_LEFT_OUT = 1024
+MOST_CALIBRATED = 1024
 # Exact leave-one-out variances are computed for blocks of so many of them, a second block only if the first one shows
 # a larger error than this.
 LEFT_OUT_AT_ONCE = 16
@@ -75,6 +75,8 @@ class CalibratedTables:
         for name in ("table", "weights", "left_out", "left_out_variances"):
             writer.put(name, getattr(self, name))
         writer.put("error", [self.error])
+        if self.shortfall is not None:
+            writer.set("shortfall", self.shortfall)
 
     @classmethod
     def from_state(cls, reader: Reader, shape: Shape) -> tuple[None, CalibratedTables]:
@@ -89,7 +91,8 @@ class CalibratedTables:
         weights = reader.array("weights", np.float64, (3,))
         error = float(reader.array("error", np.float64, (1,), lowest=0)[0])
         variances = reader.array("left_out_variances", np.float64, left_out.shape, lowest=0)
-        return None, cls(layout, table, weights, error, left_out, variances)
+        shortfall = reader.text("shortfall", default="") or None
+        return None, cls(layout, table, weights, error, left_out, variances, shortfall)
 
     def variance(self, rows: Rows, n_threads: int = 1) -> Array:
         features, beyond = self.features(rows, n_threads)
@@ -111,7 +114,7 @@ def calibrate(operator: KernelOperator, noise: Array, n_threads: int, seed: int)
     """Make the tables and fit the weights; noise (N,)."""
     rng = np.random.default_rng(seed)
     n = operator.n_samples
-    index = np.sort(rng.choice(n, min(n // LEFT_OUT_PART, MOST_LEFT_OUT), replace=False))
+    index = np.sort(rng.choice(n, min(n // LEFT_OUT_PART, MOST_CALIBRATED), replace=False))
     kept = np.setdiff1d(np.arange(n), index)
     updates = updates_of(operator)
     rest, left_out = updates.remove(index), updates.remove(kept).training_rows()
@@ -209,9 +212,8 @@ class Calibrated(VarianceMethod):
     def prepare(self, posterior: Any, options: VarianceOptions) -> CalibratedTables:
         return calibrate(posterior.operator, posterior.largest_noise, options.solver.n_threads, posterior.seed)
 
-    def variance(self, posterior: Any, rows: Rows, options: VarianceOptions) -> Variance:
-        tables = posterior.prepared(self, options)
-        return Variance(tables.variance(rows, options.solver.n_threads), tables.shortfall)
+    def read(self, prepared: CalibratedTables, rows: Rows, options: VarianceOptions) -> Variance:
+        return Variance(prepared.variance(rows, options.solver.n_threads), prepared.shortfall)
 
 
 CALIBRATED = Calibrated()

@@ -15,7 +15,7 @@ from histogp._core.predictors import FloorTable, Table
 from histogp._core.solvers.subspace import largest_eigenvalue_bound
 from histogp._core.threads import single_threaded_blas
 from histogp._core.variance import Shape, Variance, VarianceMethod, VarianceOptions
-from histogp.exceptions import ModelFileError
+from histogp.errors import ModelFileError
 from histogp.io.schema import Reader, Writer
 
 # Eigenvectors are iterated until their residuals are below this part of the largest eigenvalue.
