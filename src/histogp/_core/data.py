@@ -17,6 +17,7 @@ from scipy import sparse
 
 from histogp._core import threads
 from histogp._core._numba import column_loops
+from histogp.io.schema import Reader, Writer
 
 Array = np.ndarray
 # Columns with fewer non-zeros are sorted by the stable sort.
@@ -321,13 +322,13 @@ class SortedColumns(Compressed):
         indptr = np.concatenate([[0], np.cumsum(kept)])[self.indptr]
         return SortedColumns(indptr, new_number[self.row_of[kept]], self.values[kept], int(keep.sum()))
 
-    def to_state(self, writer: Any) -> None:
+    def to_state(self, writer: Writer) -> None:
         """Put the arrays into a file as they are."""
         for name in ("indptr", "row_of", "values"):
             writer.put(name, getattr(self, name))
 
     @classmethod
-    def from_state(cls, reader: Any, n_rows: int, n_columns: int) -> SortedColumns:
+    def from_state(cls, reader: Reader, n_rows: int, n_columns: int) -> SortedColumns:
         """Read the arrays of a file, which may be damaged."""
         indptr = reader.array("indptr", np.int64, (n_columns + 1,))
         row_of = reader.array("row_of", np.uint32, (None,))

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from histogp._core.data import Array, Rows
+from histogp.io.schema import Writer
 
 # Noise and variance stay within this factor of the mean square of the targets, or of where they start.
 WIDEST_FACTOR = 1e8
@@ -92,9 +93,8 @@ class KernelValue:
         by_weight = derivatives["weights"] if self.weights is None else derivatives["weights"] * self.weights
         return {"weights": by_weight, "scale": by_weight.sum()}
 
-    def to_state(self) -> dict[str, Array]:
-        """What comes from training data and not from the kernel's parameters, for a file."""
-        return {}
+    def to_state(self, writer: Writer) -> None:
+        """Write what comes from training data, and not from the kernel's parameters, into a model file."""
 
     def _value_of(self) -> Array:
         return np.arange(self.n_features) if self.groups is None else self.groups

@@ -11,6 +11,7 @@ from sklearn.frozen import FrozenEstimator
 from histogp._core.data import Array
 from histogp._estimator import snapshot
 from histogp.feature_maps.expansions import FeatureMap
+from histogp.io.schema import Reader, Writer
 
 
 def as_map(given: Any) -> FeatureMap:
@@ -70,10 +71,10 @@ class SameFeatures(FeatureMap):
         tags.input_tags.positive_only = False
         return tags
 
-    def _state(self) -> dict[str, Array]:
-        return {}
+    def _to_state(self, writer: Writer) -> None:
+        """Nothing: there is nothing to learn."""
 
-    def _restore(self, n_features: int, reader: Any, prefix: str = "map.") -> None:
+    def _restore(self, reader: Reader, n_features: int) -> None:
         self._n_features_out = n_features
 
 
@@ -98,6 +99,6 @@ class ForeignMap(FeatureMap):
         tags.input_tags.positive_only = theirs is not None and theirs().input_tags.positive_only
         return tags
 
-    def _state(self) -> dict[str, Array]:
+    def _to_state(self, writer: Writer) -> None:
         name = type(self.transformer).__name__
         raise ValueError(f"A {name} needs its code, which a model file cannot hold; use joblib.")

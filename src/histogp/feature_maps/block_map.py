@@ -20,6 +20,7 @@ from histogp._core.threads import Lazy, announce_compilation
 from histogp._estimator import updating
 from histogp.feature_maps._adapters import as_map, with_arrays
 from histogp.feature_maps.expansions import FeatureMap
+from histogp.io.schema import Reader, Writer
 
 
 class BlockMap(FeatureMap):
@@ -228,40 +229,42 @@ class BlockMap(FeatureMap):
         counts = np.bincount(self.block_of_, minlength=len(names))
         return np.array([f"{name}__{k}" for name, n in zip(names, counts, strict=True) for k in range(n)], object)
 
-    def _state(self) -> dict[str, Array]:
-        state: dict[str, Array] = {"widths": np.array(self._widths, np.int64)}
+    def _to_state(self, writer: Writer) -> None:
+        writer.put("widths", np.array(self._widths, np.int64))
         for k, (map_, numbers) in enumerate(zip(self.maps_, self.columns_, strict=True)):
-            state[f"{k}.columns"] = numbers.astype(np.int64)
-            state |= {f"{k}.map.{name}": array for name, array in as_map(map_)._state().items()}
+            own = writer.child(str(k))
+            own.put("columns", numbers.astype(np.int64))
+            as_map(map_)._to_state(own.child("map"))
             if self._projects:
                 found = self._components()[k]
-                state |= {f"{k}.{name}": getattr(found, name) for name in ("means", "vectors", "variances")}
-        return state
+                for name in ("means", "vectors", "variances"):
+                    own.put(name, getattr(found, name))
 
-    def _restore(self, n_features: int, reader: Any, prefix: str = "map.") -> None:
-        """Become the map of a model file, whose arrays begin with the prefix; believes nothing."""
+    def _restore(self, reader: Reader, n_features: int) -> None:
+        """Become the map that `_to_state` has written; believes nothing."""
         self.n_features_in_ = n_features
         blocks = checked_blocks(self.blocks)
-        self._widths = reader.array(f"{prefix}widths", np.int64, (len(blocks),), lowest=1).tolist()
+        self._widths = reader.array("widths", np.int64, (len(blocks),), lowest=1).tolist()
         self.columns_, self.maps_, components = [], [], []
         for k, (_, given, _) in enumerate(blocks):
-            numbers = reader.array(f"{prefix}{k}.columns", np.int64, (None,), lowest=0)
+            own = reader.child(str(k))
+            numbers = own.array("columns", np.int64, (None,), lowest=0)
             if not len(numbers) or numbers.max() >= n_features:
                 raise ValueError("its columns do not exist.")
             map_ = None if given is None else clone(given)
             width = len(numbers)
             if map_ is not None:
                 map_._validate_params()
-                map_._restore(len(numbers), reader, f"{prefix}{k}.map.")
+                map_._restore(own.child("map"), len(numbers))
                 width = map_._n_features_out
             if width != self._widths[k]:
                 raise ValueError("its blocks are damaged.")
             self.columns_.append(numbers)
             self.maps_.append(map_)
             if self._projects:
-                variances = reader.array(f"{prefix}{k}.variances", np.float64, (None,), lowest=0)
-                vectors = reader.array(f"{prefix}{k}.vectors", np.float64, (width, len(variances)))
-                means = reader.array(f"{prefix}{k}.means", np.float64, (width,))
+                variances = own.array("variances", np.float64, (None,), lowest=0)
+                vectors = own.array("vectors", np.float64, (width, len(variances)))
+                means = own.array("means", np.float64, (width,))
                 components.append(Components(means, vectors, variances, 0.0))
         self._sums, self._found = None, Lazy()
         self._found.put("components", components)

@@ -15,6 +15,7 @@ from histogp._core.maps.additive import MOST_TERMS, AdditiveMap, Chebyshev, Dire
 from histogp._core.maps.points import best_interval, direct_map, geometric_mean, typical_rows
 from histogp._core.threads import announce_compilation
 from histogp._estimator import number_of_threads, updating, validate_features
+from histogp.io.schema import Reader, Writer
 
 # Sampling intervals of the spectrum by the number of terms, those of scikit-learn's AdditiveChi2Sampler.
 CHI2_INTERVALS = {1: 0.8, 3: 0.5, 5: 0.4}
@@ -45,12 +46,12 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     def _finish(self) -> None:
         """Drop what only further samples of `partial_fit` would need."""
 
-    def _state(self) -> dict[str, Array]:
-        """What was learnt from data, for a file."""
+    def _to_state(self, writer: Writer) -> None:
+        """Write what was learned from data into a model file."""
         raise NotImplementedError
 
-    def _restore(self, n_features: int, reader: Any, prefix: str = "map.") -> None:
-        """Become the map whose `_state` is in a file, as arrays whose names begin with the prefix."""
+    def _restore(self, reader: Reader, n_features: int) -> None:
+        """Become the map that `_to_state` has written; believes nothing."""
         raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:
@@ -102,12 +103,12 @@ class _AdditiveMap(FeatureMap):
             self.__dict__.pop(name, None)
         self.__dict__.update(chosen.attributes())
 
-    def _state(self) -> dict[str, Array]:
-        return self._map.to_state()
+    def _to_state(self, writer: Writer) -> None:
+        self._map.to_state(writer)
 
-    def _restore(self, n_features: int, reader: Any, prefix: str = "map.") -> None:
+    def _restore(self, reader: Reader, n_features: int) -> None:
         self.n_features_in_ = n_features
-        self._install(self._kind().from_state(reader, prefix, n_features))
+        self._install(self._kind().from_state(reader, n_features))
 
     def transform(self, X: Any) -> Any:
         """The features, (n, n_terms * n_features): first the first term of every feature, then the second.

@@ -20,6 +20,7 @@ from histogp._core.maps.random_waves import SAMPLINGS, RandomWaves, waves
 from histogp._core.threads import announce_compilation
 from histogp._estimator import number_of_threads, updating, validate_features
 from histogp.feature_maps.expansions import AdditiveChi2Map, FeatureMap
+from histogp.io.schema import Reader, Writer
 
 
 class SkewedChi2Map(FeatureMap):
@@ -79,14 +80,15 @@ class SkewedChi2Map(FeatureMap):
         angles += np.log(X.dtype.type(self.skewedness)) * frequencies.sum(axis=0)
         return waves(angles, self._phases)
 
-    def _state(self) -> dict[str, Array]:
-        return {"frequencies": self._frequencies, "phases": self._phases}
+    def _to_state(self, writer: Writer) -> None:
+        writer.put("frequencies", self._frequencies)
+        writer.put("phases", self._phases)
 
-    def _restore(self, n_features: int, reader: Any, prefix: str = "map.") -> None:
+    def _restore(self, reader: Reader, n_features: int) -> None:
         self.n_features_in_ = n_features
         n_pairs, is_odd = divmod(int(self.n_components), 2)
-        self._frequencies = reader.array(f"{prefix}frequencies", np.float64, (n_features, n_pairs + is_odd))
-        self._phases = reader.array(f"{prefix}phases", np.float64, (is_odd,))
+        self._frequencies = reader.array("frequencies", np.float64, (n_features, n_pairs + is_odd))
+        self._phases = reader.array("phases", np.float64, (is_odd,))
         self._n_features_out = int(self.n_components)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
@@ -218,13 +220,14 @@ class ExpChi2Sampler(FeatureMap):
         additive = AdditiveChi2Map(n_terms=self.n_terms) if self.additive is None else clone(self.additive)
         return additive.set_output(transform="default")
 
-    def _state(self) -> dict[str, Array]:
-        return {**self._waves.to_state(), "beta": np.array([self.beta_])}
+    def _to_state(self, writer: Writer) -> None:
+        self._waves.to_state(writer)
+        writer.put("beta", [self.beta_])
 
-    def _restore(self, n_features: int, reader: Any, prefix: str = "map.") -> None:
+    def _restore(self, reader: Reader, n_features: int) -> None:
         self.n_features_in_ = n_features
         self.additive_ = self._additive()
-        self.additive_._restore(n_features, reader, f"{prefix}additive.")
-        self.beta_ = float(reader.array(f"{prefix}beta", np.float64, (1,), lowest=0)[0])
+        self.additive_._restore(reader.child("additive"), n_features)
+        self.beta_ = float(reader.array("beta", np.float64, (1,), lowest=0)[0])
         additive, n_components = self.additive_._map, int(self.n_components)
-        self._install(RandomWaves.from_state(reader, prefix, additive, n_features, n_components, np.float32))
+        self._install(RandomWaves.from_state(reader, additive, n_features, n_components, np.float32))

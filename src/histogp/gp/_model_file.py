@@ -45,8 +45,7 @@ def to_state(estimator: Any, writer: Writer, include_training: bool) -> None:
         writer.texts("feature_names", estimator.feature_names_in_.tolist())
     if hasattr(estimator, "optimization_path_"):
         _write_path(estimator, writer)
-    for name, array in posterior.kernel.to_state().items():
-        writer.child("value").put(name, array)
+    posterior.kernel.to_state(writer.child("value"))
     estimator._codec.to_state(writer.child("outputs"))
     if include_training:
         _write_samples(estimator, writer.child("samples"))
@@ -94,7 +93,7 @@ def from_state(cls: Any, reader: Reader) -> Any:
     n_outputs, n_samples = codec.n_outputs, estimator.n_samples_
     if len(estimator.residual_) != n_outputs or n_outputs < 1:
         raise ModelFileError("its number of outputs is damaged.")
-    value = kernel._restore(reader, "value.", n_features)
+    value = kernel._restore(reader.child("value"), n_features)
     if includes_training:
         samples = _read_samples(estimator, codec, reader.child("samples"))
         residual, n_threads = float(estimator.residual_.max()), number_of_threads(estimator.n_jobs)

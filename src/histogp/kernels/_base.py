@@ -14,6 +14,7 @@ from sklearn.utils import check_array
 from histogp._core.data import Array
 from histogp._core.kernel_values import KernelValue
 from histogp._core.operators.contract import KernelOperator, updates_of
+from histogp.io.schema import Reader
 
 # What short names stand for: a class of this package, and what its parameters are made of.
 _NAMED: dict[str, tuple[str, dict[str, str]]] = {
@@ -79,8 +80,8 @@ class Kernel(BaseEstimator):
         # Not from where they are: a weight that has become zero would stay so.
         return clone(self).set_params(weights="ard"), replace(value, weights=None, learns_weights=True)
 
-    def _restore(self, reader: Any, prefix: str, n_features: int) -> KernelValue:
-        """The value of a fitted kernel in a file, where the names of its arrays begin with the prefix."""
+    def _restore(self, reader: Reader, n_features: int) -> KernelValue:
+        """The value of a fitted kernel, in a model file; believes nothing."""
         raise NotImplementedError
 
 

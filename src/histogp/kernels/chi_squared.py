@@ -14,6 +14,7 @@ from histogp._core.maps.pair_distances import chi2_matrix, exp_chi2_matrix, inve
 from histogp._core.maps.points import direct_map, typical_rows
 from histogp._core.maps.random_waves import SAMPLINGS, RandomWaves, normal_frequencies
 from histogp._core.operators.feature_kernels import FeatureKernel, FeatureOperator
+from histogp.io.schema import Reader
 from histogp.kernels._base import Adapted, Kernel, check_pair, weighting
 
 # Training samples up to which an update adapts the features to the data again.
@@ -89,9 +90,9 @@ class Chi2(_ByFeatures):
     def _left_open(self, given: Any) -> Kernel:
         return clone(self).set_params(n_terms=given.n_terms)
 
-    def _restore(self, reader: Any, prefix: str, n_features: int) -> FeatureKernel:
+    def _restore(self, reader: Reader, n_features: int) -> FeatureKernel:
         check_terms(self.n_terms, self.tol)
-        feature_map = Direct.from_state(reader, prefix, n_features)
+        feature_map = Direct.from_state(reader, n_features)
         if feature_map.n_terms != self.n_terms:
             raise ValueError("the terms of its kernel are damaged")
         return FeatureKernel(feature_map, **weighting(self, n_features))
@@ -190,12 +191,12 @@ class ExpChi2(_ByFeatures):
     def _left_open(self, given: Any) -> Kernel:
         return clone(self).set_params(beta=given.beta)
 
-    def _restore(self, reader: Any, prefix: str, n_features: int) -> FeatureKernel:
+    def _restore(self, reader: Reader, n_features: int) -> FeatureKernel:
         self._check()
-        additive = Direct.from_state(reader, f"{prefix}additive.", n_features)
+        additive = Direct.from_state(reader.child("additive"), n_features)
         if isinstance(self.beta, str) or additive.n_terms != self.n_terms:
             raise ValueError("the width or the terms of its kernel are damaged")
-        waves = RandomWaves.from_state(reader, prefix, additive, n_features, int(self.n_components), np.float64)
+        waves = RandomWaves.from_state(reader, additive, n_features, int(self.n_components), np.float64)
         return self._value(waves, n_features)
 
     def _value(self, feature_map: RandomWaves, n_features: int) -> FeatureKernel:

@@ -17,6 +17,7 @@ from sklearn.base import clone
 from histogp._core.data import Array, Rows, SortedColumns
 from histogp._core.operators.contract import KernelOperator
 from histogp._core.operators.sorted_columns import Intersection, SortedOperator, intersections
+from histogp.io.schema import Reader
 from histogp.kernels._base import Adapted, Kernel, check_pair, expanded, weighting
 from histogp.kernels.transforms import Power, Transform
 
@@ -81,7 +82,7 @@ class HistogramIntersection(Kernel):
     def _operator(self, value: Intersection, X: Any, n_threads: int = 1) -> SortedOperator:
         return SortedOperator(SortedColumns.from_array(X, n_threads), value, n_threads)
 
-    def _restore(self, reader: Any, prefix: str, n_features: int) -> Intersection:
+    def _restore(self, reader: Reader, n_features: int) -> Intersection:
         return self._value(n_features)
 
     def _value(self, n_features: int) -> Intersection:

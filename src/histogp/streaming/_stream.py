@@ -393,8 +393,7 @@ class Learned:
 
     def to_state(self, writer: schema.Writer) -> None:
         """Write all of it into a model file."""
-        for name, array in self.feature_map._state().items():
-            writer.child("map").put(name, array)
+        self.feature_map._to_state(writer.child("map"))
         for k, part in enumerate(self.parts):
             part._to_state(writer.child(f"part.{k}"))
         if self.unlabeled is not None:
@@ -421,7 +420,7 @@ class Learned:
         n_inputs = reader.integer("n_features", 1)
         feature_map = clone(as_map(given_map))
         feature_map._validate_params()
-        feature_map._restore(n_inputs, reader)
+        feature_map._restore(reader.child("map"), n_inputs)
         n_targets = parts[0].cross.shape[1]
         everything = [*parts, *([] if unlabeled is None else [unlabeled])]
         if any(len(one.sums) != feature_map._n_features_out for one in everything) or any(

@@ -17,6 +17,7 @@ from histogp._core._numba import chi2_loops
 from histogp._core.data import Array, plain
 from histogp._core.maps.pair_distances import chi2_matrix
 from histogp._core.threads import over_rows
+from histogp.io.schema import Reader, Writer
 
 # Terms of the expansion of a feature that may be asked for; a fraction of that reaches rounding.
 MOST_TERMS = 1000
@@ -51,13 +52,13 @@ class AdditiveMap(ABC):
         return {}
 
     @abstractmethod
-    def to_state(self) -> dict[str, Array]:
-        """The map as arrays, for files."""
+    def to_state(self, writer: Writer) -> None:
+        """Write the map into a model file."""
 
     @classmethod
     @abstractmethod
-    def from_state(cls, reader: Any, prefix: str, n_features: int) -> AdditiveMap:
-        """The map in a file, whose arrays' names begin with the prefix."""
+    def from_state(cls, reader: Reader, n_features: int) -> AdditiveMap:
+        """The map in a model file; believes nothing."""
 
     def transform(self, X: Any, n_threads: int = 1) -> Any:
         """The features of the rows of X (N, D), dense or CSR: column ``t D + d`` is term t of dimension d."""
@@ -115,12 +116,12 @@ class Direct(AdditiveMap):
     def attributes(self) -> dict[str, Any]:
         return {"points_": self.points}
 
-    def to_state(self) -> dict[str, Array]:
-        return {"points": self.points}
+    def to_state(self, writer: Writer) -> None:
+        writer.put("points", self.points)
 
     @classmethod
-    def from_state(cls, reader: Any, prefix: str, n_features: int) -> Direct:
-        points = reader.array(f"{prefix}points", np.float64, (None, n_features))
+    def from_state(cls, reader: Reader, n_features: int) -> Direct:
+        points = reader.array("points", np.float64, (None, n_features))
         if not 1 <= len(points) <= MOST_TERMS or points.min() <= 0:
             raise ValueError("the points of its feature map are damaged")
         return cls(points)
@@ -162,15 +163,16 @@ class Sampled(AdditiveMap):
     def attributes(self) -> dict[str, Any]:
         return {"sample_interval_": self.interval}
 
-    def to_state(self) -> dict[str, Array]:
-        return {"density": self.density, "interval": np.array([self.interval])}
+    def to_state(self, writer: Writer) -> None:
+        writer.put("density", self.density)
+        writer.put("interval", [self.interval])
 
     @classmethod
-    def from_state(cls, reader: Any, prefix: str, n_features: int) -> Sampled:
-        density = reader.array(f"{prefix}density", np.float64, (None,), lowest=0)
+    def from_state(cls, reader: Reader, n_features: int) -> Sampled:
+        density = reader.array("density", np.float64, (None,), lowest=0)
         if not 1 <= len(density) <= MOST_TERMS:
             raise ValueError("the spectrum of its feature map is damaged")
-        return cls(density, float(reader.array(f"{prefix}interval", np.float64, (1,), lowest=0)[0]))
+        return cls(density, float(reader.array("interval", np.float64, (1,), lowest=0)[0]))
 
     def fill(self, values: Array, out: Array) -> None:
         positive = values > 0
@@ -190,11 +192,11 @@ class Root(AdditiveMap):
 
     n_terms = 1
 
-    def to_state(self) -> dict[str, Array]:
-        return {}
+    def to_state(self, writer: Writer) -> None:
+        """Nothing: all of them are the same."""
 
     @classmethod
-    def from_state(cls, reader: Any, prefix: str, n_features: int) -> Root:
+    def from_state(cls, reader: Reader, n_features: int) -> Root:
         return cls()
 
     def fill(self, values: Array, out: Array) -> None:
@@ -208,12 +210,13 @@ class Chebyshev(AdditiveMap):
     n_terms: int
     scale: float
 
-    def to_state(self) -> dict[str, Array]:
-        return {"n_terms": np.array([float(self.n_terms)]), "scale": np.array([self.scale])}
+    def to_state(self, writer: Writer) -> None:
+        writer.put("n_terms", [float(self.n_terms)])
+        writer.put("scale", [self.scale])
 
     @classmethod
-    def from_state(cls, reader: Any, prefix: str, n_features: int) -> Chebyshev:
-        n_terms, scale = (reader.array(f"{prefix}{name}", np.float64, (1,))[0] for name in ("n_terms", "scale"))
+    def from_state(cls, reader: Reader, n_features: int) -> Chebyshev:
+        n_terms, scale = (reader.array(name, np.float64, (1,))[0] for name in ("n_terms", "scale"))
         if not (1 <= n_terms <= MOST_TERMS and scale > 0):
             raise ValueError("the scale of its feature map is damaged")
         return cls(int(n_terms), float(scale))

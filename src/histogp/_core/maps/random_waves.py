@@ -12,6 +12,7 @@ from scipy.stats import qmc
 from histogp._core.data import Array, Rows
 from histogp._core.maps.additive import AdditiveMap
 from histogp._core.threads import over_rows
+from histogp.io.schema import Reader, Writer
 
 SAMPLINGS = ("orthogonal", "plain", "quasi")
 
@@ -114,20 +115,21 @@ class RandomWaves:
         variances = self.additive.transform(some).var(axis=0).reshape(-1, rows.n_columns).sum(axis=0)
         return variances / max(variances.sum(), np.finfo(float).tiny)
 
-    def to_state(self) -> dict[str, Array]:
-        """The map as arrays, for files."""
-        own = {"frequencies": self.frequencies, "phases": self.phases}
-        return own | {f"additive.{name}": array for name, array in self.additive.to_state().items()}
+    def to_state(self, writer: Writer) -> None:
+        """Write the map into a model file, with the additive one below it as the part "additive"."""
+        writer.put("frequencies", self.frequencies)
+        writer.put("phases", self.phases)
+        self.additive.to_state(writer.child("additive"))
 
     @classmethod
     def from_state(
-        cls, reader: Any, prefix: str, additive: AdditiveMap, n_features: int, n_components: int, dtype: Any
+        cls, reader: Reader, additive: AdditiveMap, n_features: int, n_components: int, dtype: Any
     ) -> RandomWaves:
-        """Waves of a file over an additive map."""
+        """Waves in a model file, over an additive map that was read before; believes nothing."""
         n_pairs, n_phases = divmod(n_components, 2)
         shape = (additive.n_terms * n_features, n_pairs + n_phases)
-        frequencies = reader.array(f"{prefix}frequencies", dtype, shape)
-        return cls(additive, frequencies, reader.array(f"{prefix}phases", np.float64, (n_phases,)))
+        frequencies = reader.array("frequencies", dtype, shape)
+        return cls(additive, frequencies, reader.array("phases", np.float64, (n_phases,)))
 
     def transform(self, X: Any, n_threads: int = 1) -> Array:
         """The features of rows (n, D), dense or CSR, in their precision: (n, n_components), dense."""

@@ -15,6 +15,7 @@ import numpy as np
 from histogp._core.data import Array, Rows
 from histogp._core.layouts import Grid, Layout
 from histogp._core.predictors import GridTable, Table
+from histogp.io.schema import Reader, Writer
 
 Precision = Literal["single", "double"]
 # Kernel values of a block of test rows with all training samples, 32 MB, and the fewest rows of a block, which are as
@@ -88,12 +89,12 @@ class KernelOperator(ABC):
         return self if isinstance(self, capability) else None
 
     @abstractmethod
-    def to_state(self, writer: Any) -> None:
+    def to_state(self, writer: Writer) -> None:
         """Put the training data into a file as they are kept, so that loading sorts nothing."""
 
     @classmethod
     @abstractmethod
-    def from_state(cls, reader: Any, kernel: Any, n_samples: int, n_features: int, n_threads: int) -> Self:
+    def from_state(cls, reader: Reader, kernel: Any, n_samples: int, n_features: int, n_threads: int) -> Self:
         """The operator in a file; believes nothing that the file says."""
 
 

@@ -12,6 +12,7 @@ from scipy import sparse
 from histogp._core.data import Array, Rows, SortedColumns, dense, power_of_two
 from histogp._core.kernel_values import KernelValue
 from histogp._core.operators.contract import KernelOperator, Precision, check_same_kind, sums_by_weight
+from histogp.io.schema import Reader, Writer
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +38,8 @@ class FeatureKernel(KernelValue):
         """The weight of every feature, (n_weights,) to (n_components,): they take turns."""
         return np.resize(by_weight, self.n_components)
 
-    def to_state(self) -> dict[str, Array]:
-        return self.map.to_state()
+    def to_state(self, writer: Writer) -> None:
+        self.map.to_state(writer)
 
 
 # Numbers in a block of features, or of kernel values: 32 MB.
@@ -198,12 +199,12 @@ class FeatureOperator(KernelOperator):
     def with_threads(self, n_threads: int) -> FeatureOperator:
         return self if n_threads == self.n_threads else FeatureOperator(self.rows, self.kernel, n_threads)
 
-    def to_state(self, writer: Any) -> None:
+    def to_state(self, writer: Writer) -> None:
         SortedColumns.from_rows(self.rows, self.n_threads).to_state(writer)
 
     @classmethod
     def from_state(
-        cls, reader: Any, kernel: Any, n_samples: int, n_features: int, n_threads: int = 1
+        cls, reader: Reader, kernel: Any, n_samples: int, n_features: int, n_threads: int = 1
     ) -> FeatureOperator:
         data = SortedColumns.from_state(reader, n_samples, n_features)
         return cls(data.to_rows(data.values, n_threads), kernel, n_threads)

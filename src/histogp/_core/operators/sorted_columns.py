@@ -18,6 +18,7 @@ from histogp._core.layouts import Grid, NodeLayout, last_of_each_column
 from histogp._core.operators.contract import KernelOperator, Precision, check_same_kind
 from histogp._core.operators.levels import Levels
 from histogp._core.predictors import FloorTable, LookupTable, NodeTable, QuantizedTable
+from histogp.io.schema import Reader, Writer
 
 _DTYPES = {"single": np.float32, "double": np.float64}
 _MATRIX_COLUMNS = 128
@@ -324,12 +325,12 @@ class SortedOperator(KernelOperator):
         )
         return out
 
-    def to_state(self, writer: Any) -> None:
+    def to_state(self, writer: Writer) -> None:
         self.data.to_state(writer)
 
     @classmethod
     def from_state(
-        cls, reader: Any, kernel: Any, n_samples: int, n_features: int, n_threads: int = 1
+        cls, reader: Reader, kernel: Any, n_samples: int, n_features: int, n_threads: int = 1
     ) -> SortedOperator:
         return cls(SortedColumns.from_state(reader, n_samples, n_features), kernel, n_threads)
 
