@@ -212,6 +212,9 @@ class Calibrated(VarianceMethod):
     def prepare(self, posterior: Any, options: VarianceOptions) -> CalibratedTables:
         return calibrate(posterior.operator, posterior.largest_noise, options.solver.n_threads, posterior.seed)
 
+    def variance(self, posterior: Any, rows: Rows, options: VarianceOptions) -> Variance:
+        return self.read(posterior.prepared(self, options), rows, options)
+
     def read(self, prepared: CalibratedTables, rows: Rows, options: VarianceOptions) -> Variance:
         return Variance(prepared.variance(rows, options.solver.n_threads), prepared.shortfall)
 
