@@ -36,11 +36,21 @@ KERNELS = ("hik", "hik-poly", "hik-exp")
 def bounds(n_random: int = 10_000, n: int = 2_000) -> dict[str, float]:
     """Bounds of the log-determinant: 10,000 random small matrices, by the test of that purpose, and 12 real ones."""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "tests/solvers/test_bounds.py", "-k", "no_bound_is_below"],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "tests/core/solvers/test_determinant_bounds.py",
+            "-k",
+            "no_bound_is_below",
+        ],
         env={**os.environ, "HISTOGP_CASES": str(n_random)},
         capture_output=True,
         cwd=ROOT,
     )
+    if done.returncode > 1:
+        raise RuntimeError(f"pytest ran no test: {done.stdout.decode()}")
     results = {"random_cases": n_random, "random_hold": float(done.returncode == 0)}
     violation = -np.inf
     for name, X in (("digits", load_digits().data[:n] / 16), ("fashion", fashion_mnist()[0][:n])):
