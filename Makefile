@@ -47,7 +47,7 @@ wheel: .venv/tested
 # What compares bits, files and solvers, with the loops that BLAS has for other processors, then also with compiled loops
 # for any processor at all.
 CORES = $(shell grep -qs avx512vl /proc/cpuinfo && echo SkylakeX) Haswell Zen Nehalem
-PORTABLE = $(RUN) -m pytest -m portable -k 'not common_checks' --numprocesses 2 --dist loadfile --quiet -r fE tests
+PORTABLE = HYPOTHESIS_PROFILE=quick $(RUN) -m pytest -m portable -k 'not common_checks' --numprocesses 2 --dist loadfile --quiet -r fE tests
 portable: .venv/tested
 	set -e; for core in $(CORES); do echo "OPENBLAS_CORETYPE=$$core"; OPENBLAS_CORETYPE=$$core $(PORTABLE); done
 	OPENBLAS_CORETYPE=Nehalem NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=$(CURDIR)/.pytest_cache/numba-generic $(PORTABLE)

@@ -29,7 +29,7 @@ def validate_features(estimator: Any, X: Any, *, reset: bool, y: Any = "no_valid
     except ValueError as error:
         complaint = str(error).splitlines()[0].rstrip(".")
         if complaint.startswith("Input X contains"):
-            column = _first_column(X, lambda values: ~np.isfinite(values))[0]
+            column, _ = _first_column(X, lambda values: ~np.isfinite(values))
             remedy = "fill such values in (SimpleImputer) or leave the rows out."
             raise ValueError(f"{complaint} in column {column}: {remedy}") from None
         if complaint.startswith("Negative values"):
@@ -41,17 +41,20 @@ def validate_features(estimator: Any, X: Any, *, reset: bool, y: Any = "no_valid
         raise
 
 
-def _first_column(X: Any, is_wrong: Callable[[Any], Any]) -> tuple[int, Any]:
-    """The number of the first column with a value that is wrong, and its values."""
+def _first_column(X: Any, is_wrong: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """The first column with a value that is wrong, by its name or number, and its values."""
+    names = getattr(X, "columns", None)
     X = sparse.csc_array(check_array(X, accept_sparse="csc", dtype=np.float64, ensure_all_finite=False))
     column = int(np.searchsorted(X.indptr, np.flatnonzero(is_wrong(X.data))[0], side="right")) - 1
-    return column, X.data[X.indptr[column] : X.indptr[column + 1]]
+    return (column if names is None else repr(names[column])), X.data[X.indptr[column] : X.indptr[column + 1]]
 
 
 def number_of_threads(n_jobs: int | None) -> int:
     """Threads for ``n_jobs``: None is Numba's setting (one inside joblib's workers), -1 all cores."""
     if n_jobs is None:
         return int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
+    if n_jobs == 0:
+        raise ValueError("n_jobs must be a number of threads, -1 for all cores, or None; got 0.")
     return min(effective_n_jobs(n_jobs), cpu_count())
 
 

@@ -106,3 +106,20 @@ def test_misuse_is_refused_before_anything_is_asked():
     learner.run(Y, 1000)
     with pytest.raises(ValueError, match="All samples of the pool are labeled"):
         learner.query()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"oracle": [0, 1]}, ValueError, "There are 2 labels for a pool of "),
+        ({"budget": 2.5}, ValueError, "budget must be a whole number from 0 on; got 2.5"),
+        ({"budget": -1}, ValueError, "budget must be"),
+        ({"scoring": "accuracy"}, TypeError, "scoring must be a function of the estimator"),
+    ],
+)
+def test_wrong_arguments_of_a_run_are_refused_by_a_sentence(options, error, message):
+    clf = HistogramGPClassifier().fit(histograms(20, 4), np.arange(20) % 2)
+    learner = ActiveLearner(clf, histograms(30, 4, seed=2))
+    with pytest.raises(error, match=message):
+        learner.run(**{"oracle": np.zeros(30, int), "budget": 3, **options})
+    assert clf.n_samples_ == 20

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -261,6 +262,7 @@ def test_demo_writes_one_page(run, tmp_path, monkeypatch):
         ("predict model.histogp negative.csv", "Negative values in data"),
         ("predict model.histogp nan.csv", "Input X contains NaN in column 0: fill such values in"),
         ("predict model.histogp test.csv --ignore nothing", "no column 'nothing'"),
+        ("predict model.histogp test.csv --ignore f1", "needs the column 'f1' and cannot leave it out"),
         ("predict model.histogp test.csv --prediction quantized --n-bins 100000000", "n_bins"),
         ("predict model.histogp test.csv -o out.xlsx", "no known ending"),
         ("predict model.histogp test.csv -o test.csv", "test.csv is an input"),
@@ -393,3 +395,9 @@ def test_a_hyperparameter_has_its_short_name_unless_that_is_taken():
     assert in_words("transform__eta", ("noise", "scale", "transform__eta")) == "eta"
     assert in_words("transform__scale", ("noise", "scale", "transform__scale")) == "transform scale"
     assert in_words("n_products", ("n_products",)) == "n products"
+
+
+def test_rows_of_classes_that_the_model_does_not_know_are_counted(run, model):
+    write_csv("other.csv", X[:4], ["red", "ten", "ten", "red"])
+    assert re.search(r"rows of unknown classes +2\n", run("evaluate", "model.histogp", "other.csv", "--label", "color"))
+    assert "unknown" not in run("evaluate", "model.histogp", "test.csv", "--label", "color")

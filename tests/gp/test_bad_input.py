@@ -1,12 +1,13 @@
 """Bad input: one clear sentence, and nothing changed."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from discovery import all_estimators
 from oracles import histograms
 from scipy import sparse
 
-from histogp import HistogramGPClassifier
+from histogp import HistogramGPClassifier, HistogramGPRegressor
 from histogp.kernels import Exponential, HistogramIntersection, Power
 
 X = histograms(40, 5)
@@ -46,7 +47,7 @@ CASES = [
     ({"kernel": HistogramIntersection(Exponential(1))}, X * 1e4, Y, {}, "not finite for the value"),
     ({"preconditioner_rank": -1}, X, Y, {}, "'preconditioner_rank' parameter"),
     ({"class_weight": "uniform"}, X, Y, {}, "'class_weight' parameter"),
-    ({"n_jobs": 0}, X, Y, {}, "n_jobs == 0 .*has no meaning"),
+    ({"n_jobs": 0}, X, Y, {}, "n_jobs must be a number of threads"),
 ]
 
 
@@ -96,3 +97,12 @@ def test_an_interrupt_during_fit_leaves_the_previous_fit(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         clf.fit(X[:, :2], Y)
     assert vars(clf) == before
+
+
+def test_columns_of_a_frame_are_named():
+    frame = pd.DataFrame(X, columns=[f"p{k}" for k in range(X.shape[1])])
+    for value, message in ((-1.0, "column 'p3' goes down to -1"), (np.nan, "in column 'p3'")):
+        wrong = frame.copy()
+        wrong.iloc[2, 3] = value
+        with pytest.raises(ValueError, match=message):
+            HistogramGPRegressor().fit(wrong, X[:, 0])

@@ -73,3 +73,14 @@ def test_without_matplotlib_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r'RelevanceDisplay needs Matplotlib: pip install "histogp\[plot\]"'):
         RelevanceDisplay([1.0]).plot()
+
+
+def test_a_parameter_goes_by_its_short_and_its_long_name():
+    clf = HistogramGPClassifier("hik-poly").fit(histograms(30, 4), np.arange(30) % 2)
+    for name in ("eta", "transform__eta", "kernel__transform__eta"):
+        display = LikelihoodDisplay.from_estimator(clf, name, [0.5, 1.0], methods=["exact"])
+        assert display.parameter == "transform__eta"
+    with pytest.raises(ValueError, match="'beta' is no parameter of this kernel; there are 'noise', "):
+        LikelihoodDisplay.from_estimator(clf, "beta")
+    with pytest.raises(ValueError, match="top must be a number of features above 0"):
+        RelevanceDisplay.from_estimator(clf, top=0)

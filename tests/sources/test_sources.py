@@ -492,9 +492,7 @@ class TestParquet:
     def test_columns_of_text_must_be_left_out(self, tmp_path):
         path = tmp_path / "data.parquet"
         pq.write_table(pa.table({"a": [1.0], "name": ["x"]}), path)
-        refuses(
-            path, "column 'name' holds string, not numbers; leave it out with --ignore 'name', or name it as the label"
-        )
+        refuses(path, "column 'name' holds string, not numbers; leave it out .--ignore 'name', or ignore=")
         assert open_source(path, ignore=["name"]).read().X.tolist() == [[1]]
 
     @pytest.mark.parametrize(

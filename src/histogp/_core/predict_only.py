@@ -40,8 +40,8 @@ class Predictor:
     def with_training(self) -> NoReturn:
         """Refuse what needs training samples."""
         raise ValueError(
-            "This model was saved without its training samples: it predicts, but learns no more, and can be saved "
-            "again only with include_training=False."
+            "This model was saved without its training samples, which this needs (include_training=True): it predicts, "
+            "but learns no more, and can be saved again only without them."
         )
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from time import perf_counter
 from typing import Any
 
@@ -113,6 +114,12 @@ class ActiveLearner:
             in this run, n_samples learned so far, query_seconds, update_seconds, and score, or what ``scoring`` calls
             its numbers. ``pandas.DataFrame(curve)`` makes a table of it.
         """
+        if not isinstance(budget, Integral) or budget < 0:
+            raise ValueError(f"budget must be a whole number from 0 on; got {budget!r}.")
+        if scoring is not None and not callable(scoring):
+            raise TypeError(f"scoring must be a function of the estimator, or None; got {scoring!r}.")
+        if not callable(oracle) and _num_samples(oracle) != len(self._open):
+            raise ValueError(f"There are {_num_samples(oracle)} labels for a pool of {len(self._open)} samples.")
         answer = oracle if callable(oracle) else lambda index: _safe_indexing(oracle, index)
         lines = [self._line(0, 0.0, 0.0, scoring)] if self._is_fitted() else []
         n_labels = 0

@@ -59,7 +59,7 @@ def likelihood(model: Any) -> str:
     """The likelihood that the search for hyperparameters ended with."""
     value, error = model.log_marginal_likelihood_, model.log_marginal_likelihood_error_
     if math.isnan(value):
-        return "not known: the search was interrupted on a sample"
+        return "not known: samples have changed since the search, or it was interrupted on some of them"
     return f"{value:,.1f} +- {error:.1f}" if error > 0 else f"{value:,.1f}"
 
 

@@ -81,6 +81,8 @@ def run(options: argparse.Namespace) -> None:
             )
             write_page(options.report, page)
     results = {"rows": evaluation.n_samples, **evaluation.scores, "microseconds a row": evaluation.microseconds}
+    if task == "classification" and (n_unknown := int(np.sum(~np.isin(y, model.classes_)))):
+        results["rows of unknown classes"] = n_unknown
     if options.json:
         say(json.dumps({name: value if np.isfinite(value) else None for name, value in results.items()}))
         return

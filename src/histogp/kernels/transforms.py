@@ -46,10 +46,10 @@ class Transform(BaseEstimator):
     bounds: ClassVar[dict[str, tuple[float, float]]] = {}
 
     def value(self, x: Array, *arguments: Any, **hyperparameters: Any) -> Array:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} needs a method value(x, **hyperparameters); see Transform.")
 
     def derivative(self, x: Array, *arguments: Any, **hyperparameters: Any) -> dict[str, Array]:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} needs a method derivative to be optimized; see Transform.")
 
 
 class Power(Transform):
@@ -68,7 +68,8 @@ class Power(Transform):
         self.eta = eta
 
     def value(self, x: Array, *, eta: Any) -> Array:
-        return x**eta
+        with np.errstate(over="ignore"):  # refused by a sentence
+            return x**eta
 
     def derivative(self, x: Array, *, eta: Any) -> dict[str, Array]:
         logarithm = np.log(x, where=x > 0, out=np.zeros_like(x))

@@ -70,7 +70,7 @@ class LikelihoodDisplay:
         ----------
         estimator : fitted HistogramGPClassifier or HistogramGPRegressor
         parameter : str, default="noise"
-            "noise", or a parameter of the kernel, such as "transform__eta".
+            "noise", or a parameter of the kernel, such as "transform__eta" or just "eta".
         values : array-like of shape (n,) or None, default=None
             Positive; None takes 15 from a tenth of the present value to ten times as much.
         X, y : test data or None, default=None
@@ -85,6 +85,7 @@ class LikelihoodDisplay:
         unknown = [name for name in methods if name not in _METHODS]
         if unknown:
             raise ValueError(f"Unknown method {unknown[0]!r}; known are {', '.join(map(repr, _METHODS))}.")
+        parameter = _full_name(estimator, parameter)
         values = _values(estimator, parameter, values)
         settings = [_setting(estimator, parameter, value) for value in values]
         likelihoods = {
@@ -119,6 +120,16 @@ class LikelihoodDisplay:
             self.score_ax_.set_ylabel(self.score_name)
         self.ax_.legend(handles=handles, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
         return self
+
+
+def _full_name(estimator: Any, parameter: str) -> str:
+    """A parameter of the kernel as its `get_params` has it: "eta" and "kernel__transform__eta" are short and long."""
+    given = parameter.removeprefix("kernel__")
+    known = ["noise", *(name for name, value in estimator.kernel_.get_params().items() if np.ndim(value) == 0)]
+    found = [name for name in known if name == given] or [name for name in known if name.endswith(f"__{given}")]
+    if len(found) != 1:
+        raise ValueError(f"{parameter!r} is no parameter of this kernel; there are {', '.join(map(repr, known))}.")
+    return found[0]
 
 
 def _values(estimator: Any, parameter: str, values: Any) -> np.ndarray:

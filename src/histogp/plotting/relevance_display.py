@@ -53,6 +53,8 @@ class RelevanceDisplay:
 
     def plot(self, *, top: int | None = 20, ax: Any = None, **bars: Any) -> RelevanceDisplay:
         """Draw the bars; see `from_estimator`."""
+        if top is not None and top < 1:
+            raise ValueError(f"top must be a number of features above 0, or None; got {top!r}.")
         order: np.ndarray = np.argsort(-self.relevance, kind="stable")[:top]
         height = 1.2 + 0.24 * min(len(order), _LABELED)
         self.ax_ = new_axes("RelevanceDisplay", ax, (6.4, height))

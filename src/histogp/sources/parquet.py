@@ -195,8 +195,8 @@ def number_type(path: Path, field: Any) -> Any:
         return np.float64
     if not (types.is_floating(field.type) or types.is_integer(field.type) or types.is_boolean(field.type)):
         raise DataError(
-            f"{path}: column {field.name!r} holds {field.type}, not numbers; leave it out with --ignore "
-            f"{field.name!r}, or name it as the label with --label."
+            f"{path}: column {field.name!r} holds {field.type}, not numbers; leave it out (--ignore {field.name!r}, "
+            f"or ignore=[{field.name!r}]) or name it as the label (--label, or label=)."
         )
     return field.type.to_pandas_dtype()
 

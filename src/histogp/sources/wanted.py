@@ -38,6 +38,9 @@ class Wanted:
         label = None if self.label is None else _position(path, self.label, names, n_columns)
         left_out = {label, *(_position(path, name, names, n_columns) for name in self.ignore)}
         if self.features is not None and names is not None:
+            needed = [name for name in self.ignore if name in self.features]
+            if needed:
+                raise DataError(f"The model needs the column {needed[0]!r} and cannot leave it out.")
             return _named(path, self.features, names), label
         chosen = [k for k in range(n_columns) if k not in left_out]
         for k in chosen:
