@@ -1,11 +1,13 @@
 """Settings shared by all tests."""
 
 import os
+import sys
 from pathlib import Path
 
 # Before anything imports NumPy. On the small matrices of tests, threads of BLAS cost more than they save; the fixture
 # `two_blas_threads` is for tests of threads.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ["MPLBACKEND"] = "Agg"
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     # Numba's cache may mix up two signatures of a loop when two processes write at the same time.
     folder = os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parents[1] / ".pytest_cache" / "numba"
@@ -29,6 +31,14 @@ settings.register_profile(
 )
 settings.register_profile("quick", settings.get_profile("default"), max_examples=20)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    """A figure that a test leaves open is not another test's warning."""
+    yield
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
 
 
 @pytest.fixture

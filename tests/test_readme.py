@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import matplotlib
 import pytest
 
 README = Path(__file__).parents[1] / "README.md"
@@ -11,7 +10,6 @@ README = Path(__file__).parents[1] / "README.md"
 
 @pytest.mark.slow
 def test_the_examples_run(capsys, tmp_path, monkeypatch):
-    matplotlib.use("Agg")
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
     assert len(blocks) == 8

@@ -206,7 +206,7 @@ def test_questions_of_scikit_activeml_warn_once():
 
 
 def test_displays_warn_once():
-    pytest.importorskip("matplotlib").use("agg")
+    pytest.importorskip("matplotlib")
     from histogp.plotting import TightnessDisplay, UncertaintyDisplay
 
     regressor = stopped(HistogramGPRegressor)

@@ -307,9 +307,6 @@ def test_scikit_learns_calibration_tools_work():
     y = CODES == 1
     calibrated = CalibratedClassifierCV(HistogramGPClassifier(KERNEL), cv=3).fit(X, y)
     assert calibrated.predict_proba(TEST).shape == (len(TEST), 2)
-    import matplotlib
-
-    matplotlib.use("Agg")
     display = CalibrationDisplay.from_estimator(HistogramGPClassifier(KERNEL).fit(X, y), X, y, n_bins=3)
     assert len(display.prob_true) >= 2
 

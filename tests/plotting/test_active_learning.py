@@ -1,24 +1,17 @@
 """The comparison of strategies."""
 
-import matplotlib
 import numpy as np
 import pytest
+from matplotlib import pyplot
 from scipy import stats
 
 from histogp.plotting import ActiveLearningDisplay
 
-matplotlib.use("Agg")
 RNG = np.random.default_rng(0)
 CURVES = {
     name: [{"n_labels": np.arange(5), "score": RNG.uniform(size=5), "auc": RNG.uniform(size=5)} for _ in range(n_runs)]
     for name, n_runs in (("random", 6), ("mean", 4), ("once", 1))
 }
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    matplotlib.pyplot.close("all")
 
 
 def test_lines_are_means_and_bands_are_confidence_intervals():
@@ -37,7 +30,7 @@ def test_lines_are_means_and_bands_are_confidence_intervals():
 
 
 def test_axes_may_be_given():
-    _, ax = matplotlib.pyplot.subplots()
+    _, ax = pyplot.subplots()
     assert ActiveLearningDisplay.from_curves(CURVES, ax=ax).ax_ is ax
 
 

@@ -2,7 +2,6 @@
 
 import sys
 
-import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,16 +11,9 @@ from histogp import HistogramGPClassifier, HistogramGPRegressor
 from histogp.kernels import HistogramIntersection
 from histogp.plotting import LikelihoodDisplay, RelevanceDisplay
 
-matplotlib.use("Agg")
 X = histograms(80, 6)
 CODES = np.argmax(X[:, 1:4], axis=1)
 NAMES = [f"word {k}" for k in range(6)]
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    matplotlib.pyplot.close("all")
 
 
 @pytest.mark.slow

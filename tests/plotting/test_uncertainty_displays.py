@@ -2,10 +2,11 @@
 
 import sys
 
-import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot
+from matplotlib.figure import Figure
 from oracles import histograms
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
@@ -15,17 +16,10 @@ from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegre
 from histogp.gp import VARIANCE_METHODS
 from histogp.plotting import TightnessDisplay, UncertaintyDisplay
 
-matplotlib.use("Agg")
 X = histograms(80, 6)
 CODES = np.argmax(X[:, 1:4], axis=1)
 NAMES = [f"word {k}" for k in range(6)]
 METHODS = list(VARIANCE_METHODS)
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    matplotlib.pyplot.close("all")
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +146,7 @@ def test_a_feature_that_no_example_has_still_has_a_line():
 
 
 def test_uncertainty_from_arrays_in_axes_that_are_there():
-    ax = matplotlib.figure.Figure().subplots()
+    ax = Figure().subplots()
     display = UncertaintyDisplay([0, 1], [0, 1], [1, 2], feature_name="height")
     assert display.plot(n_std=1, ax=ax) is display
     assert display.ax_ is ax
@@ -183,7 +177,7 @@ def test_uncertainty_from_arrays_in_axes_that_are_there():
 def test_uncertainty_refuses_in_a_sentence(regressor, options, complaint):
     with pytest.raises(ValueError, match=complaint):
         UncertaintyDisplay.from_estimator(regressor, **options)
-    assert not matplotlib.pyplot.get_fignums()
+    assert not pyplot.get_fignums()
 
 
 def test_a_class_that_does_not_exist_is_refused():
@@ -224,7 +218,7 @@ def test_tightness_has_each_method_in_the_order_of_the_precise_variance(containe
 
 
 def test_tightness_scaled_to_compare_the_order(regressor):
-    ax = matplotlib.figure.Figure().subplots()
+    ax = Figure().subplots()
     display = TightnessDisplay.from_estimator(
         regressor, X, methods=["fine", "coarse"], normalize=True, n_eigenvectors=[2, 4], ax=ax
     )
