@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from core.loops import test_twins
 from core.maps import test_maps
-from core.operators import test_sorted_columns
+from core.operators import test_pair_kernels, test_sorted_columns
 
 from histogp._core import threads
-from histogp._core._numba import chi2_loops, column_loops, table_loops
+from histogp._core._numba import chi2_loops, column_loops, pair_loops, table_loops
 
 LEAVES = [
     (module, name)
-    for module in (chi2_loops, column_loops, table_loops)
+    for module in (chi2_loops, column_loops, pair_loops, table_loops)
     for name in dir(module)
     if getattr(module, name) in threads._leaves
 ]
@@ -47,11 +47,13 @@ def test_a_perturbed_leaf_is_noticed(module, name, monkeypatch):
     if module is chi2_loops:
         assert fails(test_maps.test_products_miss_the_kernel_by_equation_7)
         return
-    assert any(fails(check) for check in typical_checks(test_sorted_columns.TestSortedOperator()))
+    suite = test_pair_kernels.TestDense() if module is pair_loops else test_sorted_columns.TestSortedOperator()
+    assert any(fails(check) for check in typical_checks(suite))
 
 
-def test_nothing_is_noticed_where_nothing_is_wrong():
-    assert not any(fails(check) for check in typical_checks(test_sorted_columns.TestSortedOperator()))
+@pytest.mark.parametrize("suite", [test_sorted_columns.TestSortedOperator(), test_pair_kernels.TestDense()])
+def test_nothing_is_noticed_where_nothing_is_wrong(suite):
+    assert not any(fails(check) for check in typical_checks(suite))
 
 
 def typical_checks(suite):
@@ -62,12 +64,9 @@ def typical_checks(suite):
 def fails(check):
     """Whether a test notices; its parameters, if it has any, are those of double precision."""
     choices = {"dtype": np.float64, "rtol": 1e-13, "most": 8}
-    choices |= {
-        "kernel": test_sorted_columns.TestSortedOperator.typical["power"],
-        "way": None,
-        "on": "uniform",
-        "n_threads": 2,
-    }
+    if hasattr(check, "__self__"):
+        kernel = next(iter(check.__self__.typical.values()))
+        choices |= {"kernel": kernel, "way": None, "on": "uniform", "n_threads": 2}
     arguments = {name: choices[name] for name in inspect.signature(check).parameters if name in choices}
     try:
         check(**arguments)

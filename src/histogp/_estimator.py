@@ -17,14 +17,20 @@ from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_non_negative, validate_data
 
 
-def validate_features(estimator: Any, X: Any, *, reset: bool, y: Any = "no_validation", **y_options: Any) -> Any:
-    """X, or X and y if y is given, by ``validate_data`` for non-negative features, dense or CSR, float32 or float64."""
+def validate_features(
+    estimator: Any, X: Any, *, reset: bool, y: Any = "no_validation", any_sign: bool = False, **y_options: Any
+) -> Any:
+    """X, or X and y if y is given, by ``validate_data``: dense or CSR, float32 or float64.
+
+    Features must not be negative unless any sign will do.
+    """
     options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "reset": reset, "order": "C"}
     try:
         validated = validate_data(estimator, X, y, **options, **y_options)
         if y is None:
             validated = validated, None
-        check_non_negative(validated[0] if isinstance(validated, tuple) else validated, type(estimator).__name__)
+        if not any_sign:
+            check_non_negative(validated[0] if isinstance(validated, tuple) else validated, type(estimator).__name__)
         return validated
     except ValueError as error:
         complaint = str(error).splitlines()[0].rstrip(".")

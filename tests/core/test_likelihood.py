@@ -57,7 +57,7 @@ def test_exact_is_the_log_density_of_the_targets(name):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_exact_derivatives_are_finite_differences(kernel, name):
     data = Data(operator_of(KERNELS[kernel]), NOISES[name], Y)
-    space = Space.of(KERNELS[kernel]._value(D), Rows.from_array(X), 0.1, 1.0)
+    space = Space.of(KERNELS[kernel]._adapt(X).value, Rows.from_array(X), 0.1, 1.0)
     theta = space.start + np.random.default_rng(3).uniform(-0.3, 0.3, len(space.start))
 
     def value(theta):

@@ -17,6 +17,7 @@ from scipy import sparse
 
 from histogp._core import threads
 from histogp._core._numba import column_loops
+from histogp.errors import ModelFileError
 from histogp.io.schema import Reader, Writer
 
 Array = np.ndarray
@@ -193,6 +194,34 @@ class Rows(Compressed):
             np.concatenate([self.values, rows.values]),
             self.n_columns,
         )
+
+    def by_sign(self) -> Rows:
+        """Rows of absolute values in twice as many columns: first those of positive values, then of negative ones."""
+        negative = self.values < 0
+        columns = np.where(negative, self.column_of + np.uint32(self.n_columns), self.column_of).astype(np.uint32)
+        return Rows(self.indptr, columns, np.abs(self.values), 2 * self.n_columns)
+
+    def to_state(self, writer: Writer) -> None:
+        """Write the rows into a model file."""
+        for name in ("indptr", "column_of", "values"):
+            writer.put(name, getattr(self, name))
+
+    @classmethod
+    def from_state(cls, reader: Reader, n_rows: int, n_columns: int) -> Rows:
+        """The rows in a model file; believes nothing."""
+        indptr = reader.array("indptr", np.int64, (n_rows + 1,), lowest=0)
+        column_of = reader.array("column_of", np.uint32, (None,))
+        values = reader.array("values", np.float64, column_of.shape)
+        ascends = np.all(indptr[1:] >= indptr[:-1])
+        if not ascends or indptr[0] != 0 or indptr[-1] != len(values) or not 1 <= n_columns < 2**31:
+            raise ModelFileError("its samples do not fit together.")
+        # Columns ascend within a row, so that none occurs twice.
+        steps = np.diff(column_of.astype(np.int64))
+        begins = np.zeros(len(column_of) + 1, bool)
+        begins[indptr] = True
+        if np.any(column_of >= n_columns) or np.any((steps <= 0) & ~begins[1:-1]) or np.any(values == 0):
+            raise ModelFileError("its samples are damaged.")
+        return cls(indptr, column_of, values, n_columns)
 
     def block(self, begin: int, end: int) -> Rows:
         """The rows ``begin..end`` without copying the non-zeros."""

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import cholesky, lapack
 
 from histogp._core.data import Array
-from histogp._core.operators.contract import KernelOperator, tuning_of
+from histogp._core.operators.contract import KernelOperator, Matrix, tuning_of
 from histogp._core.solvers.iterative import solve_cg
 from histogp._core.solvers.preconditioner import Preconditioner
 from histogp._core.solvers.problem import Noise, Solution
@@ -83,10 +83,15 @@ def exact_likelihood(
     value = float(-(data_term + log_determinant + targets.size * np.log(2 * np.pi)) / 2)
     if not derivatives:
         return Likelihood(value, alpha, data_term=data_term)
-    # Below the diagonal twice and above zero: the form with the identity sees only the sum of both.
-    inverses = np.tril(inverses, -1) * 2 + np.diag(inverses.diagonal())
-    tuning = tuning_of(operator)
-    data_fit_gradient, complexity_gradient = tuning.gradient(alpha, alpha), tuning.gradient(inverses, np.eye(n))
+    # LAPACK fills the lower half alone.
+    below = np.tril(inverses, -1)
+    tuning, matrix_of = tuning_of(operator), operator.offer(Matrix)
+    data_fit_gradient = tuning.gradient(alpha, alpha)
+    if matrix_of is not None:
+        complexity_gradient = matrix_of.matrix_gradient(below + below.T + np.diag(inverses.diagonal()))
+    else:
+        # Below the diagonal twice and above zero: the form with the identity sees only the sum of both.
+        complexity_gradient = tuning.gradient(2 * below + np.diag(inverses.diagonal()), np.eye(n))
     data_fit_gradient["noise"] = np.sum(alpha**2 * diagonals)
     complexity_gradient["noise"] = np.asarray(complexity_of_noise)
     return Likelihood(

@@ -100,7 +100,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
+        tags.input_tags.positive_only = not getattr(self.kernel, "_any_sign", False)
         return tags
 
     @property
@@ -377,7 +377,8 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     def _learn(self, X: Any, y: Any, sample_weight: Any, declared: Array | None, context: Any) -> None:
         """Learn from scratch and set the fitted attributes; ``context`` is that of scikit-learn's callbacks."""
         task = self._task()
-        X, y = validate_features(self, X, reset=True, y=y, **task.y_checks)
+        any_sign = getattr(self.kernel, "_any_sign", False)
+        X, y = validate_features(self, X, reset=True, y=y, any_sign=any_sign, **task.y_checks)
         encoded = task.encode_first(y, check_sample_weight(sample_weight, X), declared)
         if not encoded.kept.all():
             X, y = X[encoded.kept], None if y is None else y[encoded.kept]
@@ -442,7 +443,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     def _learn_more(self, X: Any, y: Any, sample_weight: Any, declared: Array | None) -> None:
         """Learn from further samples and set the fitted attributes."""
         task = self._task()
-        X, y = validate_features(self, X, reset=False, y=y, **task.y_checks)
+        X, y = validate_features(self, X, reset=False, y=y, any_sign=self.kernel_._any_sign, **task.y_checks)
         posterior = self._posterior.with_training()
         encoded = task.extend(self._codec, self._samples, y, check_sample_weight(sample_weight, X), declared)
         rows = Rows.from_array(X if encoded.kept.all() else X[encoded.kept], number_of_threads(self.n_jobs))
@@ -622,7 +623,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         check_is_fitted(self)
         self._check_prediction()
         announce_compilation()
-        return validate_features(self, X, reset=False)
+        return validate_features(self, X, reset=False, any_sign=self.kernel_._any_sign)
 
     def _check_prediction(self) -> None:
         names = self._prediction_parameters

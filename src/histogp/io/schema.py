@@ -40,8 +40,10 @@ OBJECTS = {
     "Chi2": "histogp.kernels",
     "ExpChi2": "histogp.kernels",
     "ExpChi2Sampler": "histogp.feature_maps",
+    "Gaussian": "histogp.kernels",
     "HistogramIntersection": "histogp.kernels",
     "HomogeneousMap": "histogp.feature_maps",
+    "Laplacian": "histogp.kernels",
     "Optimizer": "histogp.gp",
     "SkewedChi2Map": "histogp.feature_maps",
 }

@@ -3,7 +3,18 @@
 from histogp.kernels import transforms
 from histogp.kernels._base import SHORT_NAMES, Kernel, as_kernel
 from histogp.kernels.chi_squared import Chi2, ExpChi2
+from histogp.kernels.exponential_kernels import Gaussian, Laplacian
 from histogp.kernels.intersection import HistogramIntersection
 from histogp.kernels.transforms import *  # noqa: F403
 
-__all__ = ["SHORT_NAMES", "Chi2", "ExpChi2", "HistogramIntersection", "Kernel", "as_kernel", *transforms.__all__]
+__all__ = [
+    "SHORT_NAMES",
+    "Chi2",
+    "ExpChi2",
+    "Gaussian",
+    "HistogramIntersection",
+    "Kernel",
+    "Laplacian",
+    "as_kernel",
+    *transforms.__all__,
+]

@@ -42,6 +42,9 @@ class Kernel(BaseEstimator):
     weights: Any
     groups: Any = None
 
+    _any_sign: ClassVar[bool] = False
+    """Whether features may be negative."""
+
     def _adapt(self, X: Any, targets: Array | None = None, noise: float = 1.0) -> Adapted:
         """Take from training data what is left to them: X an array, CSR or `Rows`; targets (N, M)."""
         raise NotImplementedError
@@ -142,16 +145,21 @@ def per_dimension(name: str, value: Any, n_values: int, unit: str = "feature") -
     return array
 
 
-def check_pair(X: Any, Y: Any) -> tuple[Array, Array]:
+def check_pair(X: Any, Y: Any, *, any_sign: bool = False) -> tuple[Any, Any]:
     """Two matrices of as many columns, dense or CSR; None is the first one again."""
-    X = check_non_negative(X)
-    Y = X if Y is None else check_non_negative(Y)
+    X = check_matrix(X, any_sign)
+    Y = X if Y is None else check_matrix(Y, any_sign)
     if X.shape[1] != Y.shape[1]:
         raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}; they must be as many.")
     return X, Y
 
 
-def check_non_negative(X: Any) -> Any:
+def check_matrix(X: Any, any_sign: bool) -> Any:
+    """An array or CSR of numbers, which are not negative unless any sign will do."""
     return check_array(
-        X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_non_negative=True, estimator="a histogram kernel"
+        X,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        ensure_non_negative=not any_sign,
+        estimator="a histogram kernel",
     )

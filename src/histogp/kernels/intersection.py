@@ -64,7 +64,7 @@ class HistogramIntersection(Kernel):
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Evaluate the kernel densely: ``K(X, Y)``, or ``K(X, X)`` without Y."""
         X, Y = check_pair(X, Y)
-        kernel = self._value(X.shape[1])
+        kernel = Intersection(**heights_of(self, X.shape[1]))
         left, right = (kernel.transform_rows(Rows.from_array(A)) for A in (X, Y))
         out = np.empty((left.n_rows, right.n_rows))
         for columns, block in intersections(left, right):
@@ -72,10 +72,10 @@ class HistogramIntersection(Kernel):
         return out
 
     def _adapt(self, X: Any, targets: Array | None = None, noise: float = 1.0) -> Adapted:
-        return Adapted(self, self._value(X.shape[1]), noise)
+        return Adapted(self, Intersection(**heights_of(self, X.shape[1])), noise)
 
     def _adapt_to(self, operator: KernelOperator, targets: Array | None = None, noise: float = 1.0) -> Adapted:
-        return Adapted(self, self._value(operator.n_features), noise)
+        return Adapted(self, Intersection(**heights_of(self, operator.n_features)), noise)
 
     _operator_type = SortedOperator
 
@@ -83,23 +83,23 @@ class HistogramIntersection(Kernel):
         return SortedOperator(SortedColumns.from_array(X, n_threads), value, n_threads)
 
     def _restore(self, reader: Reader, n_features: int) -> Intersection:
-        return self._value(n_features)
+        return Intersection(**heights_of(self, n_features))
 
-    def _value(self, n_features: int) -> Intersection:
-        """The frozen value for data of this width; refuses parameters that do not fit."""
-        transform = self.transform
-        if transform is not None and not isinstance(transform, Transform):
-            raise TypeError(f"The transform must be None or a histogp.kernels.Transform; got {transform!r}.")
-        common = weighting(self, n_features)
-        if transform is None:
-            return Intersection(**common)
-        of_transform = {}
-        for name in transform.get_params(deep=False):
-            value = expanded(name, getattr(transform, name), common["groups"], n_features)
-            if not np.all(value > 0):
-                raise ValueError(f"{name} must be positive; got {value.min():g}.")
-            of_transform[name] = value
-        at_zero = transform.value(np.zeros(n_features), **of_transform)
-        if np.any(np.asarray(at_zero) != 0):
-            raise ValueError(f"{transform!r} is not a valid transform: g(0) must be 0, not {np.max(at_zero):g}.")
-        return Intersection(clone(transform), of_transform, **common)
+
+def heights_of(kernel: Any, n_features: int) -> dict[str, Any]:
+    """What the values of kernels on heights share: transform, weights, groups; refuses what does not fit."""
+    transform, common = kernel.transform, weighting(kernel, n_features)
+    if transform is None:
+        return common
+    if not isinstance(transform, Transform):
+        raise TypeError(f"The transform must be None or a histogp.kernels.Transform; got {transform!r}.")
+    of_transform = {}
+    for name in transform.get_params(deep=False):
+        value = expanded(name, getattr(transform, name), common["groups"], n_features)
+        if not np.all(value > 0):
+            raise ValueError(f"{name} must be positive; got {value.min():g}.")
+        of_transform[name] = value
+    at_zero = transform.value(np.zeros(n_features), **of_transform)
+    if np.any(np.asarray(at_zero) != 0):
+        raise ValueError(f"{transform!r} is not a valid transform: g(0) must be 0, not {np.max(at_zero):g}.")
+    return {"transform": clone(transform), "of_transform": of_transform, **common}

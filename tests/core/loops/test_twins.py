@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from oracles import chi2_kernel, close, histograms, octave_nodes, read_grid
 
-from histogp._core._numba import chi2_loops, column_loops, table_loops
+from histogp._core._numba import chi2_loops, column_loops, pair_loops, table_loops
 from histogp._core.data import Rows, SortedColumns
 
 X = np.vstack([histograms(70, 9), np.zeros((1, 9))])
@@ -302,3 +302,13 @@ def test_chi2_sums():
     columns = [(X[:, [d]], X[50:70, [d]]) for d in range(9)]
     expected = sum(weights[d] * np.outer(f[:, d], g[:, d]) * chi2_kernel(a, b) for d, (a, b) in enumerate(columns))
     close(out, expected, rtol=1e-13)
+
+
+def test_sums_above():
+    weights = np.random.default_rng(0).standard_normal((len(X), len(X)))
+    columns = np.ascontiguousarray(X.T)
+    out = np.zeros_like(columns)
+    for first, last in ((0, 20), (20, len(X))):
+        pair_loops.sums_above(weights, columns, first, last, out)
+    above = (np.sign(columns[:, None] - columns[:, :, None]) + 1) / 2
+    close(out, np.einsum("ij,dij->di", weights, above), np.abs(weights).sum(axis=1))

@@ -74,6 +74,10 @@ class Subject:
         """Whether the kernel stays finite on Y."""
         return True
 
+    def cost(self, X):
+        """Numbers that a product with a vector visits."""
+        return np.count_nonzero(X)
+
     def choose(self, way):
         """Switch to one of `ways`."""
 
@@ -120,7 +124,7 @@ class CoreSuite(Subject):
         size = self.size(X, X, kernel)
         operator, rows = self.make(X, kernel, n_threads), Rows.from_array(Y)
         assert shape_of(operator) == (N, D)
-        assert cost_of(operator) == np.count_nonzero(X)
+        assert cost_of(operator) == self.cost(X)
         for _ in range(2):  # the second time from what is kept
             close(operator.matmat(V), K @ V)
             close(operator.matmat(V[:, :1]), K @ V[:, :1])
@@ -777,8 +781,9 @@ class State:
     def put(self, name, array):
         self.arrays[name] = array
 
-    def array(self, name, dtype, shape):
+    def array(self, name, dtype, shape, lowest=-np.inf):
         found = self.arrays[name]
+        assert not found.size or found.min() >= lowest
         assert found.dtype == dtype
         assert all(wanted in (None, given) for wanted, given in zip(shape, found.shape, strict=True))
         return found

@@ -211,11 +211,21 @@ class Features(Protocol):
         ...
 
 
+@runtime_checkable
+class Matrix(Protocol):
+    """The matrix itself is at hand: factors of it are affordable, whatever the number of samples."""
+
+    def matrix_gradient(self, upstream: Array) -> dict[str, Array]:
+        """Derivative of ``sum_ij G_ij K_ij`` for every hyperparameter, given a symmetric G (N, N)."""
+        ...
+
+
 _NAMES: dict[Any, str] = {
     Updates: "training samples that can change",
     Tuning: "hyperparameters that can change",
     Tables: "tables over single features",
     Features: "features whose products are the kernel",
+    Matrix: "a matrix at hand",
 }
 
 

@@ -6,7 +6,7 @@ import copy
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -154,12 +154,12 @@ class SortedOperator(KernelOperator):
     def cross(self, rows: Rows, others: Rows | None = None) -> Array:
         left = self.kernel.transform_rows(rows)
         if others is not None:
-            return _intersect(left, self.kernel.transform_rows(others), self.n_threads)
+            return intersection_sums(left, self.kernel.transform_rows(others), self.n_threads)
         right = self._height_rows("double")
         if rows.n_rows <= self.n_samples:
             # The loop takes 32 rows of the right side at a time: fewer times, if that is the shorter one.
-            return _intersect(right, left, self.n_threads).T
-        return _intersect(left, right, self.n_threads)
+            return intersection_sums(right, left, self.n_threads).T
+        return intersection_sums(left, right, self.n_threads)
 
     def with_kernel(self, kernel: Any) -> SortedOperator:
         check_same_kind(self.kernel, kernel)
@@ -383,7 +383,7 @@ def _check_order(data: SortedColumns, heights: Array, kernel: Intersection) -> N
 CROSS_COLUMNS = 2 * column_loops.LANES  # columns that the leaf computes at once
 
 
-def _intersect(left: Rows, right: Rows, n_threads: int) -> Array:
+def intersection_sums(left: Rows, right: Rows, n_threads: int) -> Array:
     """``sum_d min(left_id, right_jd)`` for all pairs of rows of heights, (n_left, n_right)."""
     out = np.empty((left.n_rows, right.n_rows))
     for columns, block in intersections(left, right, n_threads=n_threads):
@@ -415,10 +415,9 @@ _LARGEST_HEIGHT = 1e100
 
 
 @dataclass(frozen=True, eq=False)
-class Intersection(KernelValue):
-    """The histogram intersection kernel.
+class Heights(KernelValue):
+    """Kernels of heights ``h_d(x) = w_d g_d(x)``.
 
-    Its values are heights ``h_d(x) = w_d g_d(x)``, so that ``K = sum_d min(h_d(x), h_d(x'))``.
     ``transform`` has what `histogp.kernels.Transform` describes; None is the identity. ``of_transform`` are its
     hyperparameters, each of shape () or (D,).
     """
@@ -435,10 +434,11 @@ class Intersection(KernelValue):
         return transformed if self.weights is None else transformed * data.expand(self.weights)
 
     def transformed(self, data: Nonzeros) -> Array:
-        """``g(x)`` for the non-zeros, without the weights, (nnz,)."""
+        """``g(x)`` for the non-zeros, without the weights, (nnz,); ``-g(-x)`` for negative values."""
         if self.transform is None:
             return data.values
-        values = data.values.view()
+        has_signs = data.values.min(initial=0.0) < 0
+        values = np.abs(data.values) if has_signs else data.values.view()
         values.flags.writeable = False  # they may be the user's own
         heights = np.asarray(self.transform.value(values, **self._expanded(data)), np.float64)
         if heights.shape != values.shape:
@@ -449,7 +449,7 @@ class Intersection(KernelValue):
                 f"{self.transform!r} is not finite for the value {largest:g}: scale the features, "
                 "for example to [0, 1], or choose a milder transform."
             )
-        return heights
+        return np.copysign(heights, data.values) if has_signs else heights
 
     def transformed_row(self, values: Array) -> Array:
         """``g_d(values_d)`` for one value a dimension, (D,)."""
@@ -471,8 +471,8 @@ class Intersection(KernelValue):
         profiles = {"weights": transformed}
         if self.transform is not None:
             expanded = self._expanded(data)
-            for name, derivative in self.transform.derivative(data.values, **expanded).items():
-                profiles[f"transform__{name}"] = self.weighted(derivative, data)
+            for name, derivative in self.transform.derivative(np.abs(data.values), **expanded).items():
+                profiles[f"transform__{name}"] = self.weighted(derivative * np.sign(data.values), data)
         return profiles
 
     def is_per_feature(self, name: str) -> bool:
@@ -484,7 +484,7 @@ class Intersection(KernelValue):
         own = [self._hyperparameter(name, largest) for name in self.of_transform]
         return [*super().hyperparameters(rows, noise, mean_square), *own]
 
-    def at(self, values: Mapping[str, Any]) -> Intersection:
+    def at(self, values: Mapping[str, Any]) -> Self:
         given = {name: values.get(f"transform__{name}", value) for name, value in self.of_transform.items()}
         return replace(super().at(values), of_transform={name: np.asarray(value) for name, value in given.items()})
 
@@ -519,3 +519,8 @@ class Intersection(KernelValue):
 
     def _expanded(self, data: Nonzeros) -> dict[str, Any]:
         return {name: data.expand(value) if value.ndim else float(value) for name, value in self.of_transform.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Intersection(Heights):
+    """The histogram intersection kernel, ``K = sum_d min(h_d(x), h_d(x'))``."""

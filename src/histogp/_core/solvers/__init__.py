@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from histogp._core.data import Rows
-from histogp._core.operators.contract import Features, KernelOperator
+from histogp._core.operators.contract import Features, KernelOperator, Matrix
 from histogp._core.solvers.factors import MOST_COMPONENTS, DenseSystem, FeatureSystem
 from histogp._core.solvers.iterative import IterativeSystem
 from histogp._core.solvers.problem import Noise, SolverOptions, is_small
@@ -31,7 +31,8 @@ def system_kind(
     """The kind of system: factors of features or of few samples, unless the options say otherwise."""
     features = operator.offer(Features)
     few_features = features is not None and features.n_components <= min(operator.n_samples, MOST_COMPONENTS)
-    is_direct = few_features or is_small(operator.n_samples, noise.n_matrices)
+    has_matrix = operator.offer(Matrix) is not None and noise.n_matrices == 1
+    is_direct = few_features or has_matrix or is_small(operator.n_samples, noise.n_matrices)
     if options.solver == "cg" or (options.solver == "auto" and not is_direct):
         return IterativeSystem
     return FeatureSystem if few_features else DenseSystem
