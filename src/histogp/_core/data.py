@@ -186,6 +186,11 @@ class Rows(Compressed):
         entries = np.arange(indptr[-1]) + np.repeat(self.indptr[:-1][index] - indptr[:-1], counts)
         return Rows(indptr, self.column_of[entries], self.values[entries], self.n_columns)
 
+    @classmethod
+    def some_of(cls, X: Any, index: Any) -> Rows:
+        """The rows with these numbers of an array, CSR or `Rows`."""
+        return X.take(index) if isinstance(X, cls) else cls.from_array(X[index])
+
     def followed_by(self, rows: Rows) -> Rows:
         """All rows of this object and, below them, those of ``rows``."""
         return Rows(
@@ -194,6 +199,15 @@ class Rows(Compressed):
             np.concatenate([self.values, rows.values]),
             self.n_columns,
         )
+
+    def select(self, columns: Any) -> Rows:
+        """The columns with these numbers, each at most once, in this order."""
+        place = np.full(self.n_columns, -1, np.int64)
+        place[columns] = np.arange(len(columns))
+        kept = place[self.column_of] >= 0
+        indptr = np.concatenate([[0], np.cumsum(kept)])[self.indptr]
+        found = Rows(indptr, place[self.column_of[kept]].astype(np.uint32), self.values[kept], len(columns))
+        return found if np.all(np.diff(columns) > 0) else Rows._from_sparse(found.to_csr())
 
     def by_sign(self) -> Rows:
         """Rows of absolute values in twice as many columns: first those of positive values, then of negative ones."""

@@ -109,22 +109,12 @@ class Posterior:
             writer.put("feature_weights", weights)
 
     @classmethod
-    def from_state(
-        cls,
-        reader: Reader,
-        operator_type: type[KernelOperator],
-        kernel: Any,
-        targets: Array,
-        residual: float,
-        n_features: int,
-        n_threads: int,
-    ) -> Posterior:
+    def from_state(cls, reader: Reader, operator: KernelOperator, targets: Array, residual: float) -> Posterior:
         """The posterior of these targets (N, M) in a model file; believes nothing."""
         n_samples, n_outputs = targets.shape
         alpha = reader.array("alpha", np.float64, (n_samples, n_outputs))
         noise = Noise.from_state(reader.child("noise"), targets)
-        operator = operator_type.from_state(reader.child("data"), kernel, n_samples, n_features, n_threads)
-        seed, tables = read_tables(reader, Shape(kernel, n_features, n_samples))
+        seed, tables = read_tables(reader, Shape(operator.kernel, operator.n_features, n_samples))
         if reader.has("feature_weights"):
             features = operator.offer(Features)
             if features is None:
@@ -330,7 +320,8 @@ class Posterior:
         if method == "auto" and is_small(operator.n_samples, data.noise.n_matrices):
             method = "exact"
         if method in ("auto", "exact") and FeatureObjective.suits(operator, most_times=1):
-            return FeatureObjective(data).at(operator.kernel.weights, 1.0, derivatives=False)
+            weights = require(operator, Features, "A likelihood by features").weights()
+            return FeatureObjective(data).at(weights, 1.0, derivatives=False)
         if method == "exact":
             return exact_likelihood(operator, data.noise, self.targets)
         if method == "bound":

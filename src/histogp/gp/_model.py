@@ -32,7 +32,7 @@ from histogp.gp.optimizer import SEARCH_ATTRIBUTES, Optimizer, Tuned, describe_e
 from histogp.gp.posterior_view import PosteriorView
 from histogp.io import schema
 from histogp.kernels import Kernel
-from histogp.kernels._base import Adapted, as_kernel, per_dimension
+from histogp.kernels._base import Adapted, as_kernel, per_dimension, takes_any_sign
 
 
 class HistogramGP(CallbackSupportMixin, BaseEstimator):
@@ -100,7 +100,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.positive_only = not getattr(self.kernel, "_any_sign", False)
+        tags.input_tags.positive_only = not takes_any_sign(self.kernel)
         return tags
 
     @property
@@ -377,7 +377,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     def _learn(self, X: Any, y: Any, sample_weight: Any, declared: Array | None, context: Any) -> None:
         """Learn from scratch and set the fitted attributes; ``context`` is that of scikit-learn's callbacks."""
         task = self._task()
-        any_sign = getattr(self.kernel, "_any_sign", False)
+        any_sign = takes_any_sign(self.kernel)
         X, y = validate_features(self, X, reset=True, y=y, any_sign=any_sign, **task.y_checks)
         encoded = task.encode_first(y, check_sample_weight(sample_weight, X), declared)
         if not encoded.kept.all():
@@ -412,7 +412,8 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         else:
             data = Data(operator, problem.noise, targets)
             after_evaluation = lambda row: after("evaluation", describe_evaluation(row), 1)  # noqa: E731
-            tuned = tune(self.optimize, adapted.kernel, adapted.noise, data, options, rng, after_evaluation)
+            labels = {"is_classification": task.is_classification}
+            tuned = tune(self.optimize, adapted.kernel, adapted.noise, data, options, rng, after_evaluation, **labels)
 
         def state(codec: Codec, alpha: Array, residual: float) -> dict[str, Any]:
             posterior = Posterior(tuned.operator, tuned.noise, alpha, targets, residual, seed)
@@ -508,7 +509,9 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         given = as_kernel(self.kernel)
         if not given._adapts_again(n_before, operator.n_samples):
             return None
-        return self.kernel_._left_open(given)._adapt_to(operator, targets, self.noise_)
+        return self.kernel_._left_open(given, searched=self.optimize is not None)._adapt_to(
+            operator, targets, self.noise_
+        )
 
     def _search_again(self, optimize: str | Optimizer, given: Tuned, targets: Array, rng: np.random.Generator) -> Tuned:
         """Search for hyperparameters from those that were found before."""
@@ -519,8 +522,18 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             self._say(describe_evaluation(row))
             return False
 
-        solver = self._solver_options()
-        return tune(optimize, kernel, given.noise_value, data, solver, rng, report, warm=True, atomic=True)
+        return tune(
+            optimize,
+            kernel,
+            given.noise_value,
+            data,
+            self._solver_options(),
+            rng,
+            report,
+            is_classification=self._task().is_classification,
+            warm=True,
+            atomic=True,
+        )
 
     def _set_fitted(
         self,

@@ -98,7 +98,8 @@ def from_state(cls: Any, reader: Reader) -> Any:
         samples = _read_samples(estimator, codec, reader.child("samples"))
         residual, n_threads = float(estimator.residual_.max()), number_of_threads(estimator.n_jobs)
         targets = codec.encode(samples.y)
-        posterior = Posterior.from_state(reader, kernel._operator_type, value, targets, residual, n_features, n_threads)
+        operator = kernel._restored_operator(reader.child("data"), value, n_samples, n_features, n_threads)
+        posterior = Posterior.from_state(reader, operator, targets, residual)
         estimator._install(posterior, codec, samples)
     else:
         operator = kernel._operator(value, np.empty((0, n_features)), number_of_threads(estimator.n_jobs))

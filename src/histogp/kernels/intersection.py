@@ -16,13 +16,14 @@ from sklearn.base import clone
 
 from histogp._core.data import Array, Rows, SortedColumns
 from histogp._core.operators.contract import KernelOperator
+from histogp._core.operators.pair_kernels import Linear
 from histogp._core.operators.sorted_columns import Intersection, SortedOperator, intersections
 from histogp.io.schema import Reader
-from histogp.kernels._base import Adapted, Kernel, check_pair, expanded, weighting
+from histogp.kernels._base import Adapted, AdditiveKernel, check_pair, expanded, selected, weighting
 from histogp.kernels.transforms import Power, Transform
 
 
-class HistogramIntersection(Kernel):
+class HistogramIntersection(AdditiveKernel):
     """Generalized histogram intersection kernel.
 
     Parameters
@@ -37,6 +38,10 @@ class HistogramIntersection(Kernel):
         The group of each dimension, for instance the number of the descriptor that it belongs to. With groups,
         weights and the transform's hyperparameters have one value a group, in the order of
         ``np.unique(groups)``: a weighted combination of kernels.
+    scale : float, default=1.0
+        A factor of the kernel.
+    columns : slice, array-like of int or bool, or None, default=None
+        The features that it sees; None is all of them.
 
     Examples
     --------
@@ -47,10 +52,20 @@ class HistogramIntersection(Kernel):
     array([[11.]])
     """
 
-    def __init__(self, transform: Transform | None = None, weights: Any = None, groups: Any = None):
+    def __init__(
+        self,
+        transform: Transform | None = None,
+        weights: Any = None,
+        groups: Any = None,
+        *,
+        scale: float = 1.0,
+        columns: Any = None,
+    ):
         self.transform = transform
         self.weights = weights
         self.groups = groups
+        self.scale = scale
+        self.columns = columns
 
     def set_params(self, **params: Any) -> HistogramIntersection:
         """Set parameters, also nested ones; without a transform ``transform__eta`` starts from ``Power(1)``."""
@@ -64,31 +79,46 @@ class HistogramIntersection(Kernel):
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Evaluate the kernel densely: ``K(X, Y)``, or ``K(X, X)`` without Y."""
         X, Y = check_pair(X, Y)
-        kernel = Intersection(**heights_of(self, X.shape[1]))
-        left, right = (kernel.transform_rows(Rows.from_array(A)) for A in (X, Y))
+        self._check()
+        rows = [Rows.from_array(A) for A in (X, Y)]
+        if (seen := selected(self.columns, X.shape[1])) is not None:
+            rows = [one.select(seen) for one in rows]
+        kernel = self._value(rows[0].n_columns)
+        left, right = map(kernel.transform_rows, rows)
         out = np.empty((left.n_rows, right.n_rows))
         for columns, block in intersections(left, right):
             out[:, columns] = block
         return out
 
+    def _part(self, prefix: str = "") -> Linear:
+        self._check()
+        return Linear(float(self.scale), prefix, "minima")
+
     def _adapt(self, X: Any, targets: Array | None = None, noise: float = 1.0) -> Adapted:
-        return Adapted(self, Intersection(**heights_of(self, X.shape[1])), noise)
+        self._check()
+        return Adapted(self, self._value(X.shape[1]), noise)
 
     def _adapt_to(self, operator: KernelOperator, targets: Array | None = None, noise: float = 1.0) -> Adapted:
-        return Adapted(self, Intersection(**heights_of(self, operator.n_features)), noise)
-
-    _operator_type = SortedOperator
+        return Adapted(self, self._value(operator.n_features), noise)
 
     def _operator(self, value: Intersection, X: Any, n_threads: int = 1) -> SortedOperator:
         return SortedOperator(SortedColumns.from_array(X, n_threads), value, n_threads)
 
+    def _restored_operator(
+        self, reader: Reader, value: Any, n_samples: int, n_features: int, n_threads: int
+    ) -> SortedOperator:
+        return SortedOperator.from_state(reader, value, n_samples, n_features, n_threads)
+
     def _restore(self, reader: Reader, n_features: int) -> Intersection:
-        return Intersection(**heights_of(self, n_features))
+        return self._value(n_features)
+
+    def _value(self, n_features: int) -> Intersection:
+        return Intersection(**heights_of(self, n_features, self.scale))
 
 
-def heights_of(kernel: Any, n_features: int) -> dict[str, Any]:
+def heights_of(kernel: Any, n_features: int, scale: float = 1.0) -> dict[str, Any]:
     """What the values of kernels on heights share: transform, weights, groups; refuses what does not fit."""
-    transform, common = kernel.transform, weighting(kernel, n_features)
+    transform, common = kernel.transform, weighting(kernel, n_features, scale)
     if transform is None:
         return common
     if not isinstance(transform, Transform):

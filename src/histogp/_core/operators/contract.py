@@ -7,7 +7,7 @@ protocol below, that is asked of the object: ``operator.offer(Tables)`` is what 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -117,7 +117,12 @@ class Updates(Protocol):
 
 @runtime_checkable
 class Tuning(Protocol):
-    """Other hyperparameters on the same data, and derivatives for them."""
+    """Other hyperparameters on the same data, and derivatives for them.
+
+    most_searched : samples that a search looks at, at most; None is all of them
+    """
+
+    most_searched: int | None
 
     def with_kernel(self, kernel: Any) -> Any:
         """The operator with another value of the same kind of kernel; nothing is sorted again."""
@@ -210,13 +215,25 @@ class Features(Protocol):
         """The operator with all weights one."""
         ...
 
+    def weights(self) -> Array | None:
+        """The weights, by the numbers of `weight_of`; None if all are one."""
+        ...
+
+    def remainder(self, rows: Rows, *, pairs: bool = False) -> Array | float:
+        """What features leave of the prior variance of test rows, (n,), or of their covariance, (n, n)."""
+        ...
+
 
 @runtime_checkable
 class Matrix(Protocol):
     """The matrix itself is at hand: factors of it are affordable, whatever the number of samples."""
 
-    def matrix_gradient(self, upstream: Array) -> dict[str, Array]:
-        """Derivative of ``sum_ij G_ij K_ij`` for every hyperparameter, given a symmetric G (N, N)."""
+    def matrix_gradient(self, upstream: Array, names: Collection[str] | None = None) -> dict[str, Array]:
+        """Derivative of ``sum_ij G_ij K_ij`` for the hyperparameters, all or these, given a symmetric G (N, N)."""
+        ...
+
+    def in_single(self) -> Any:
+        """The operator with a matrix in single precision, for a search."""
         ...
 
 

@@ -104,12 +104,13 @@ class FeatureOperator(KernelOperator):
     """
 
     block_width = 16
+    most_searched: int | None = None
 
     def __init__(self, rows: Rows, kernel: FeatureKernel, n_threads: int = 1):
         """Decide whether features are sparse, and what the unit of single precision is; no feature is made yet."""
         self.rows = rows
         self.n_samples, self.n_features, self.cost = rows.n_rows, rows.n_columns, len(rows.values)
-        self.kernel: FeatureKernel = kernel
+        self.kernel: Any = kernel
         self.n_threads = n_threads
         few = len(rows.values) < SPARSE_SHARE * rows.n_rows * rows.n_columns
         is_sparse = few or kernel.map.width > MOST_DENSE_FEATURES
@@ -138,11 +139,15 @@ class FeatureOperator(KernelOperator):
         if rows is not None:
             return self._maker.blocks(rows)
         kept = self._kept  # another thread may release them meanwhile
-        if kept is None or not self.kernel.map.is_costly or 8 * self.n_samples * self.n_components > MOST_KEPT_BYTES:
+        if (
+            kept is None
+            or not self._maker.kernel.map.is_costly
+            or 8 * self.n_samples * self.n_components > MOST_KEPT_BYTES
+        ):
             return self._maker.blocks(self.rows)
         # Without weights, so that they serve with others as well.
         if not kept:
-            kept[:] = [list(replace(self._maker, kernel=replace(self.kernel, weights=None)).blocks(self.rows))]
+            kept[:] = [list(replace(self._maker, kernel=replace(self._maker.kernel, weights=None)).blocks(self.rows))]
         return ((some, self._maker.weighted(Z)) for some, Z in kept[0])
 
     def project(self, vectors: Array) -> Array:
@@ -163,8 +168,8 @@ class FeatureOperator(KernelOperator):
 
     def diagonal(self, rows: Rows | None = None) -> Array:
         n_rows = self.n_samples if rows is None else rows.n_rows
-        if self.kernel.map.is_normalized:
-            return np.full(n_rows, 1.0 if self.kernel.weights is None else self.kernel.weights[0])
+        if self._maker.kernel.map.is_normalized:
+            return np.full(n_rows, 1.0 if self._maker.kernel.weights is None else self._maker.kernel.weights[0])
         out = np.empty(n_rows)
         for some, Z in self.blocks(rows):
             out[some] = _squares(Z).sum(axis=1)
@@ -191,8 +196,8 @@ class FeatureOperator(KernelOperator):
         return FeatureTable(self._maker, weights)
 
     def relevance(self) -> Array:
-        if not self.kernel.map.is_additive:
-            return self.kernel.map.relevance(self.rows)
+        if not self._maker.kernel.map.is_additive:
+            return self._maker.kernel.map.relevance(self.rows)
         traces = self._weight_sums(self._squared_norms())
         return traces / max(traces.sum(), np.finfo(float).tiny)
 
@@ -222,12 +227,20 @@ class FeatureOperator(KernelOperator):
     def with_kernel(self, kernel: Any) -> FeatureOperator:
         check_same_kind(self.kernel, kernel)
         other = FeatureOperator(self.rows, kernel, self.n_threads)
-        if other.kernel.map is self.kernel.map:
+        if other.kernel.map is self._maker.kernel.map:
             other._kept = self._kept
         return other
 
     def unweighted(self) -> FeatureOperator:
-        return self.with_kernel(replace(self.kernel, weights=None))
+        other = FeatureOperator(self.rows, replace(self._maker.kernel, weights=None), self.n_threads)
+        other._kept = self._kept
+        return other
+
+    def weights(self) -> Array | None:
+        return self._maker.kernel.weights
+
+    def remainder(self, rows: Rows, *, pairs: bool = False) -> Array | float:
+        return 0.0
 
     def gradient(self, left: Array, right: Array, sums: Array | None = None) -> dict[str, Array]:
         plain = self.unweighted()

@@ -75,6 +75,7 @@ class SortedOperator(KernelOperator):
 
     # 16 float32 fill a cache line, so that a gather costs one miss.
     block_width = column_loops.LANES
+    most_searched = None
 
     def training_rows(self) -> Rows:
         return self.data.to_rows(self.data.values, self.n_threads)

@@ -263,7 +263,11 @@ class FeatureFactor:
         return FeatureFactor(operator, np.concatenate([self.diagonal, diagonal]), gram, factor_of(gram))
 
     def variance(self, rows: Rows, n_threads: int = 1) -> Array:
-        """``phi(x)^T C^-1 phi(x)``, the latent variance of test rows, (n,)."""
+        """``phi(x)^T C^-1 phi(x)``, and what features leave of the prior: the latent variance of test rows, (n,)."""
+        return self._of_features(rows, n_threads) + features_of(self.operator).remainder(rows)
+
+    def _of_features(self, rows: Rows, n_threads: int = 1) -> Array:
+        """``phi(x)^T C^-1 phi(x)`` of test rows, (n,)."""
         out = np.empty(rows.n_rows)
         with suited_blas(float(rows.n_rows) * len(self.factor) ** 2):
             for some, Z in features_of(self.operator.with_threads(n_threads)).blocks(rows):
@@ -272,16 +276,16 @@ class FeatureFactor:
         return out
 
     def covariance(self, rows: Rows) -> Array:
-        """``phi(x)^T C^-1 phi(x')`` of all pairs of test rows, (n, n)."""
+        """The latent covariance of all pairs of test rows, (n, n)."""
         Z = np.concatenate([dense(block) for _, block in features_of(self.operator).blocks(rows)])
         half = solve_triangular(self.factor, Z.T, lower=True, check_finite=False)
-        return half.T @ half
+        return half.T @ half + features_of(self.operator).remainder(rows, pairs=True)
 
     def inverse_diagonal(self, index: Array) -> Array:
         """``[A^-1]_ii`` of training samples, (n,)."""
         noise = self.diagonal[index]
         rows = updates_of(self.operator).training_rows().take(index)
-        return (1 - self.variance(rows) / noise) / noise
+        return (1 - self._of_features(rows) / noise) / noise
 
 
 def features_of(operator: KernelOperator) -> Features:

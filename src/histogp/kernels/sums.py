@@ -1,0 +1,227 @@
+"""Sums of kernels, and the constant one."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sklearn.base import clone
+
+from histogp._core.data import Array, Rows
+from histogp._core.operators import pair_kernels
+from histogp._core.operators.pair_kernels import Child, HeightsKernel, PairKernel, PairSum
+from histogp.kernels._base import Kernel, selected
+from histogp.kernels._pairwise import PairwiseKernel, nested, started
+from histogp.kernels.intersection import heights_of
+from histogp.kernels.transforms import Transform
+
+
+class Constant(PairwiseKernel):
+    """The constant kernel, ``K(x, x') = s``: a common offset of all values, for sums.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        The factor s, which is the prior variance of the offset.
+
+    Examples
+    --------
+    >>> from histogp.kernels import Constant, HistogramIntersection
+    >>> (HistogramIntersection() + Constant(0.5))([[1.0, 2.0]], [[3.0, 1.0]])
+    array([[2.5]])
+    """
+
+    _any_sign = True
+    approximation = "auto"
+    n_components = 2000
+    random_state = 0
+
+    def __init__(self, scale: float = 1.0):
+        self.scale = scale
+
+    def _part(self, prefix: str = "") -> pair_kernels.Constant:
+        self._check()
+        return pair_kernels.Constant(float(self.scale), prefix)
+
+
+class Sum(PairwiseKernel):
+    """A sum of kernels; ``HistogramIntersection() + 0.5 * Laplacian()`` makes one, too.
+
+    What is set on the sum, a transform or weights, is shared by all parts: given and learned once.
+
+    Parameters
+    ----------
+    parts : list of Kernel, or of pairs (name, Kernel)
+        The kernels. Without a name a part is called by its class, "laplacian", and a second one "laplacian_2";
+        its parameters are reached as ``laplacian__beta``. ``Sum(wide=Laplacian(0.1), narrow=Laplacian(10))`` names them
+        as well.
+    transform : Transform or None, default=None
+        As that of `HistogramIntersection`, for all parts.
+    weights : float, array-like of shape (n_features,) or (n_groups,), "ard" or None, default=None
+        As those of `HistogramIntersection`, for all parts.
+    groups : array-like of shape (n_features,) or None, default=None
+        As those of `HistogramIntersection`, for all parts.
+    approximation : {"auto", "exact", "nystroem"}, default="auto"
+        As that of `Laplacian`, for the sum as a whole; those of its parts do not count.
+    n_components : int, default=2000
+        Landmarks, see ``approximation``.
+    random_state : int, default=0
+        Seed of the landmarks.
+
+    Examples
+    --------
+    >>> from histogp.kernels import HistogramIntersection, Laplacian, Power, Sum
+    >>> kernel = Sum([HistogramIntersection(), Laplacian(unit=2.0)], transform=Power(1.0))
+    >>> kernel([[1.0, 2.0]], [[3.0, 2.0]]).round(4)
+    array([[3.3679]])
+    >>> kernel.set_params(laplacian__beta=2.0).get_params()["laplacian__beta"]
+    2.0
+    """
+
+    def __init__(
+        self,
+        parts: Any = None,
+        *,
+        transform: Transform | None = None,
+        weights: Any = None,
+        groups: Any = None,
+        approximation: str = "auto",
+        n_components: int = 2000,
+        random_state: int = 0,
+        **named: Kernel,
+    ):
+        """Keep the parameters as they are given; the `fit` of an estimator checks them."""
+        if parts is not None and named:
+            raise TypeError(f"Parts come as a list or by name, not both; got also {', '.join(named)}.")
+        self.parts = list(named.items()) if parts is None else parts
+        self.transform = transform
+        self.weights = weights
+        self.groups = groups
+        self.approximation = approximation
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def named_parts(self) -> dict[str, Kernel]:
+        """The parts by their names."""
+        if not isinstance(self.parts, list | tuple) or len(self.parts) == 0:
+            raise ValueError(f"A sum has a list of at least one kernel as its parts; got {self.parts!r}.")
+        found: dict[str, Kernel] = {}
+        for entry in self.parts:
+            name, kernel = entry if isinstance(entry, tuple) and len(entry) == 2 else (None, entry)
+            if not isinstance(kernel, Kernel):
+                raise TypeError(f"The parts of a sum are kernels, or pairs of a name and a kernel; got {entry!r}.")
+            if name is None:
+                name = first = re.sub(r"(?<!^)(?=[A-Z])", "_", type(kernel).__name__).lower()
+                number = 1
+                while name in found:
+                    number += 1
+                    name = f"{first}_{number}"
+            if not isinstance(name, str) or "__" in name or not name.isidentifier() or name in found:
+                raise ValueError(f"A part needs a name of its own, without two underscores in a row; got {name!r}.")
+            if name in self._get_param_names():
+                raise ValueError(f"A part cannot be called {name!r}, like a parameter of the sum.")
+            found[name] = kernel
+        return found
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters; ``deep`` also has the parts by name, and their parameters."""
+        found = super().get_params(deep)
+        if deep:
+            for name, kernel in self.named_parts().items():
+                found[name] = kernel
+                found |= {f"{name}__{key}": value for key, value in kernel.get_params().items()}
+        return found
+
+    def set_params(self, **params: Any) -> Sum:
+        """Set parameters, those of parts by ``name__parameter``, or put another kernel in the place of a part."""
+        if "parts" in params:
+            self.parts = params.pop("parts")
+        parts = self.named_parts()
+        if replaced := {name: params.pop(name) for name in list(params) if name in parts}:
+            self.parts = [(name, replaced.get(name, kernel)) for name, kernel in parts.items()]
+            parts = self.named_parts()
+        for name, kernel in parts.items():
+            if own := nested(params, name):
+                kernel.set_params(**own)
+                params = {key: value for key, value in params.items() if not key.startswith(f"{name}__")}
+        super().set_params(**params)
+        return self
+
+    @property
+    def _any_sign(self) -> bool:
+        return all(kernel._any_sign for kernel in self.named_parts().values())
+
+    @property
+    def _is_interactive(self) -> bool:
+        return any(kernel._is_interactive for kernel in self.named_parts().values())
+
+    def _scaled(self, factor: Any) -> Sum:
+        for kernel in self.named_parts().values():
+            kernel._scaled(factor)
+        return self
+
+    def _summands(self) -> list[Any]:
+        """Its parts, unless they share something."""
+        named = self.named_parts()
+        if self._own_heights():
+            return [self]
+        return [
+            entry if isinstance(entry, Kernel) else (name, named[name])
+            for name, entry in zip(named, self.parts, strict=True)
+        ]
+
+    def _resolved(self, rows: Rows, targets: Array | None) -> Kernel:
+        """A copy in which each part has what it takes from data, from heights as it sees them."""
+        self._check()
+        kernel = clone(self)
+        shared = started(HeightsKernel(**heights_of(kernel, rows.n_columns)), rows).transform_rows(rows)
+        for name, part in kernel.named_parts().items():
+            columns = selected(part.columns, rows.n_columns)
+            seen = shared if columns is None else rows.select(columns)
+            kernel.set_params(**{name: part._resolved(seen, targets)})
+        return kernel
+
+    def _left_open(self, given: Any, *, searched: bool) -> Kernel:
+        kernel, parts = clone(self), given.named_parts()
+        changed = {name: part._left_open(parts[name], searched=searched) for name, part in kernel.named_parts().items()}
+        return kernel.set_params(**changed)
+
+    def _with_open_weights(self, given: Any) -> Kernel:
+        parts = given.named_parts()
+        opened = {f"{name}__weights": "ard" for name, part in parts.items() if isinstance(part.weights, str)}
+        if isinstance(given.weights, str):
+            opened["weights"] = "ard"
+        return clone(self).set_params(**opened) if opened else self
+
+    def _value(self, n_features: int) -> PairKernel:
+        """The frozen value: parts on the heights of the sum in one kernel, others as kernels of their own."""
+        shared, children = [], []
+        for name, kernel in self.named_parts().items():
+            own = kernel._own_heights()
+            if own and self._own_heights():
+                raise ValueError(
+                    f"The part {name!r} has {own[0]} of its own, and the sum has {self._own_heights()[0]} for all its "
+                    "parts: set them in one place."
+                )
+            if isinstance(kernel, Sum):
+                children.append(Child(f"{name}__", None, kernel._value(n_features)))
+            elif own:
+                columns = selected(kernel.columns, n_features)
+                width = n_features if columns is None else len(columns)
+                value = HeightsKernel(**heights_of(kernel, width), parts=(kernel._part(),))
+                children.append(Child(f"{name}__", columns, value))
+            else:
+                shared.append(kernel._part(f"{name}__"))
+        common: dict[str, Any] = {"approximation": self._approximation()}
+        together = HeightsKernel(**heights_of(self, n_features), parts=tuple(shared), **common)
+        if not children:
+            return together
+        if shared:
+            children.insert(0, Child("", None, together))
+        learns_weights = any(child.kernel.learns_weights for child in children)
+        return PairSum(n_features=n_features, children=tuple(children), learns_weights=learns_weights, **common)
+
+    def _check(self) -> None:
+        super()._check()
+        for kernel in self.named_parts().values():
+            kernel._check()
