@@ -127,10 +127,9 @@ class Kernel(BaseEstimator):
     def _with_values(self, values: Mapping[str, Any]) -> Kernel:
         """A copy with hyperparameters that a search found; a scale multiplies the present one."""
         present = self.get_params()
-        is_scale = {name: name.rpartition("__")[2] == "scale" and name in present for name in values}
-        return clone(self).set_params(
-            **{name: value * present[name] if is_scale[name] else value for name, value in values.items()}
-        )
+        # Those of kernels; a transform may have a parameter of this name, too.
+        scales = [name for name in values if name == "scale" or (name.endswith("__scale") and "transform__" not in name)]
+        return clone(self).set_params(**{**values, **{name: values[name] * present[name] for name in scales}})
 
     def _to_search(self, given: Kernel, value: KernelValue) -> tuple[Kernel, KernelValue]:
         """The kernel and its value, ready to search again; weights are free if those of ``given`` were."""

@@ -161,7 +161,7 @@ class Sum(PairwiseKernel):
         return self
 
     def _summands(self) -> list[Any]:
-        """Its parts, unless they share something."""
+        """The parts, unless they share something."""
         named = self.named_parts()
         if self._own_heights():
             return [self]

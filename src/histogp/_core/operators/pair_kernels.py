@@ -149,7 +149,7 @@ class Part(ABC):
     prefix: str = ""
 
     def numbers(self) -> dict[str, float]:
-        """Its hyperparameters by name."""
+        """The hyperparameters by name."""
         return {f"{self.prefix}scale": self.scale}
 
     def at(self, values: Mapping[str, Any]) -> Self:

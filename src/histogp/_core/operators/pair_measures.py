@@ -172,7 +172,7 @@ class Pairs:
             products = dense(left.rows.to_csr() @ right.rows.to_csr().T)
         else:
             # Differences from a sample of the right side: a common offset of all costs no digits.
-            near = [points.values - right.values[:1] for points in (left, right)]
+            near = [points.values - right.values[:1].sum(axis=0) for points in (left, right)]
             sizes = [np.einsum("ij,ij->i", values, values) for values in near]
             with suited_blas(2.0 * near[0].size * len(near[1])):
                 products = near[0] @ near[1].T
