@@ -171,8 +171,10 @@ class Pairs:
             sizes = [points.rows.row_sums(points.rows.values**2) for points in (left, right)]
             products = dense(left.rows.to_csr() @ right.rows.to_csr().T)
         else:
-            # Differences from a sample of the right side: a common offset of all costs no digits.
-            near = [points.values - right.values[:1].sum(axis=0) for points in (left, right)]
+            # From the value of the right side that is closest to zero: a common offset of a feature costs no digits.
+            lowest, highest = right.values.min(axis=0, initial=np.inf), right.values.max(axis=0, initial=-np.inf)
+            offset = np.where(lowest > 0, lowest, np.minimum(highest, 0))
+            near = [points.values - np.where(np.isfinite(offset), offset, 0) for points in (left, right)]
             sizes = [np.einsum("ij,ij->i", values, values) for values in near]
             with suited_blas(2.0 * near[0].size * len(near[1])):
                 products = near[0] @ near[1].T
