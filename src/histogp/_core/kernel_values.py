@@ -60,6 +60,11 @@ class KernelValue:
     learns_weights: bool = False
 
     @property
+    def n_columns(self) -> int:
+        """The number of columns of samples as the kernel sees them."""
+        return self.n_features
+
+    @property
     def n_weights(self) -> int:
         """The number of weights."""
         return self.n_features

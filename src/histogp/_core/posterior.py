@@ -114,7 +114,7 @@ class Posterior:
         n_samples, n_outputs = targets.shape
         alpha = reader.array("alpha", np.float64, (n_samples, n_outputs))
         noise = Noise.from_state(reader.child("noise"), targets)
-        seed, tables = read_tables(reader, Shape(operator.kernel, operator.n_features, n_samples))
+        seed, tables = read_tables(reader, Shape(operator.kernel, n_samples))
         if reader.has("feature_weights"):
             features = operator.offer(Features)
             if features is None:

@@ -72,13 +72,12 @@ class Predictor:
         operator : of the kernel, without training samples
         grid : of quantized prediction, for operators without features
         """
-        n_features = operator.n_features
-        seed, kept = read_tables(reader, Shape(operator.kernel, n_features, n_samples))
+        seed, kept = read_tables(reader, Shape(operator.kernel, n_samples))
         features = operator.offer(Features)
         if features is None:
             assert grid is not None
             table = reader.child("table")
-            mean = QuantizedMean.from_state(table, operator.kernel, grid, n_features, n_outputs)
+            mean = QuantizedMean.from_state(table, operator.kernel, grid, operator.kernel.n_columns, n_outputs)
             return cls(operator, None, mean, kept, seed)
         weights, factor = read_features(reader.child("features"), operator, n_outputs)
         return cls(operator, features.from_weights(weights), None, {**kept, "precise": (None, factor)}, seed)

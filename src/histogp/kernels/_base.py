@@ -128,7 +128,7 @@ class Kernel(BaseEstimator):
         """A copy with hyperparameters that a search found; a scale multiplies the present one."""
         present = self.get_params()
         # Those of kernels; a transform may have a parameter of this name, too.
-        scales = [name for name in values if name == "scale" or (name.endswith("__scale") and "transform__" not in name)]
+        scales = [name for name in values if f"__{name}".endswith("__scale") and "transform__" not in name]
         return clone(self).set_params(**{**values, **{name: values[name] * present[name] for name in scales}})
 
     def _to_search(self, given: Kernel, value: KernelValue) -> tuple[Kernel, KernelValue]:
@@ -193,7 +193,10 @@ def selected(columns: Any, n_features: int) -> Array | None:
     if columns is None:
         return None
     try:
-        found = np.arange(n_features)[columns if isinstance(columns, slice) else np.asarray(columns)]
+        index = columns if isinstance(columns, slice) else np.asarray(columns)
+        if not isinstance(index, slice) and index.dtype.kind == "f" and np.all(index == index.round()):
+            index = index.astype(int)  # as files have them
+        found = np.arange(n_features)[index]
     except (IndexError, TypeError, ValueError):
         found = np.empty(0, int)
     if found.ndim != 1 or found.size == 0 or len(np.unique(found)) != found.size:

@@ -71,6 +71,7 @@ class Chi2(AdditiveKernel):
         scale: float = 1.0,
         columns: Any = None,
     ):
+        """Keep the parameters as they are given; the `fit` of an estimator checks them."""
         self.n_terms = n_terms
         self.tol = tol
         self.weights = weights

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from histogp._core.data import Array, Rows, SortedColumns
+from histogp._core.data import Array, Rows
 from histogp._core.operators.contract import KernelOperator
-from histogp._core.operators.pair_kernels import Linear
+from histogp._core.operators.pair_kernels import Child, Linear
 from histogp._core.operators.sorted_columns import Intersection, SortedOperator, intersections
+from histogp._core.operators.stacked import StackedIntersection
 from histogp.io.schema import Reader
 from histogp.kernels._base import Adapted, AdditiveKernel, check_pair, expanded, selected, weighting
 from histogp.kernels.transforms import Power, Transform
@@ -61,6 +62,7 @@ class HistogramIntersection(AdditiveKernel):
         scale: float = 1.0,
         columns: Any = None,
     ):
+        """Keep the parameters as they are given; the `fit` of an estimator checks them."""
         self.transform = transform
         self.weights = weights
         self.groups = groups
@@ -80,11 +82,8 @@ class HistogramIntersection(AdditiveKernel):
         """Evaluate the kernel densely: ``K(X, Y)``, or ``K(X, X)`` without Y."""
         X, Y = check_pair(X, Y)
         self._check()
-        rows = [Rows.from_array(A) for A in (X, Y)]
-        if (seen := selected(self.columns, X.shape[1])) is not None:
-            rows = [one.select(seen) for one in rows]
-        kernel = self._value(rows[0].n_columns)
-        left, right = map(kernel.transform_rows, rows)
+        kernel = self._value(X.shape[1])
+        left, right = (kernel.transform_rows(Rows.from_array(A)) for A in (X, Y))
         out = np.empty((left.n_rows, right.n_rows))
         for columns, block in intersections(left, right):
             out[:, columns] = block
@@ -102,7 +101,7 @@ class HistogramIntersection(AdditiveKernel):
         return Adapted(self, self._value(operator.n_features), noise)
 
     def _operator(self, value: Intersection, X: Any, n_threads: int = 1) -> SortedOperator:
-        return SortedOperator(SortedColumns.from_array(X, n_threads), value, n_threads)
+        return SortedOperator(value.sorted(X, n_threads), value, n_threads)
 
     def _restored_operator(
         self, reader: Reader, value: Any, n_samples: int, n_features: int, n_threads: int
@@ -113,7 +112,16 @@ class HistogramIntersection(AdditiveKernel):
         return self._value(n_features)
 
     def _value(self, n_features: int) -> Intersection:
-        return Intersection(**heights_of(self, n_features, self.scale))
+        if self.columns is None:
+            return Intersection(**heights_of(self, n_features, self.scale))
+        return StackedIntersection.of((self._child("", n_features),), n_features)
+
+    def _child(self, prefix: str, n_features: int) -> Child:
+        """What it is in a sum of intersection kernels."""
+        self._check()
+        columns = selected(slice(None) if self.columns is None else self.columns, n_features)
+        assert columns is not None
+        return Child(prefix, columns, Intersection(**heights_of(self, len(columns), self.scale)))
 
 
 def heights_of(kernel: Any, n_features: int, scale: float = 1.0) -> dict[str, Any]:

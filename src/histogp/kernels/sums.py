@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
 from histogp._core.data import Array, Rows
 from histogp._core.operators import pair_kernels
+from histogp._core.operators.contract import KernelOperator
 from histogp._core.operators.pair_kernels import Child, HeightsKernel, PairKernel, PairSum
-from histogp.kernels._base import Kernel, selected
+from histogp._core.operators.sorted_columns import Intersection, SortedOperator
+from histogp._core.operators.stacked import StackedIntersection
+from histogp.io.schema import Reader
+from histogp.kernels._base import Kernel, check_pair, selected
 from histogp.kernels._pairwise import PairwiseKernel, nested, started
-from histogp.kernels.intersection import heights_of
+from histogp.kernels.intersection import HistogramIntersection, heights_of
 from histogp.kernels.transforms import Transform
 
 
@@ -42,6 +47,11 @@ class Constant(PairwiseKernel):
     def _part(self, prefix: str = "") -> pair_kernels.Constant:
         self._check()
         return pair_kernels.Constant(float(self.scale), prefix)
+
+    def _child(self, prefix: str, n_features: int) -> Child:
+        """What it is in a sum of intersection kernels: one on a column of ones."""
+        self._check()
+        return Child(prefix, None, Intersection(n_features=1, weights=np.array([float(self.scale)])), is_constant=True)
 
 
 class Sum(PairwiseKernel):
@@ -193,8 +203,39 @@ class Sum(PairwiseKernel):
             opened["weights"] = "ard"
         return clone(self).set_params(**opened) if opened else self
 
-    def _value(self, n_features: int) -> PairKernel:
-        """The frozen value: parts on the heights of the sum in one kernel, others as kernels of their own."""
+    def _is_stacked(self) -> bool:
+        """Whether it is one intersection kernel on the columns of all parts side by side, and needs no matrix."""
+        parts = self.named_parts().values()
+        stackable = all(isinstance(part, HistogramIntersection | Constant) for part in parts)
+        return stackable and self.approximation == "auto" and not self._own_heights()
+
+    def _operator(self, value: Any, X: Any, n_threads: int = 1) -> KernelOperator:
+        if self._is_stacked():
+            return SortedOperator(value.sorted(X, n_threads), value, n_threads)
+        return super()._operator(value, X, n_threads)
+
+    def _restored_operator(self, reader: Reader, value: Any, n_samples: int, n_features: int, n_threads: int) -> Any:
+        if self._is_stacked():
+            return SortedOperator.from_state(reader, value, n_samples, n_features, n_threads)
+        return super()._restored_operator(reader, value, n_samples, n_features, n_threads)
+
+    def __call__(self, X: Any, Y: Any = None) -> Array:
+        """Evaluate the kernel densely, without approximation: ``K(X, Y)``, or ``K(X, X)`` without Y."""
+        X, Y = check_pair(X, Y, any_sign=self._any_sign)
+        return self._pair_value(X.shape[1]).cross(Rows.from_array(X), Rows.from_array(Y))
+
+    def _restore(self, reader: Reader, n_features: int) -> Any:
+        self._check()
+        return self._value(n_features) if self._is_stacked() else super()._restore(reader, n_features)
+
+    def _value(self, n_features: int) -> Any:
+        if not self._is_stacked():
+            return self._pair_value(n_features)
+        children = [part._child(f"{name}__", n_features) for name, part in self.named_parts().items()]
+        return StackedIntersection.of(tuple(children), n_features)
+
+    def _pair_value(self, n_features: int) -> PairKernel:
+        """The sum as it is evaluated pair by pair: parts on the heights of the sum in one kernel, others apart."""
         shared, children = [], []
         for name, kernel in self.named_parts().items():
             own = kernel._own_heights()
@@ -204,7 +245,7 @@ class Sum(PairwiseKernel):
                     "parts: set them in one place."
                 )
             if isinstance(kernel, Sum):
-                children.append(Child(f"{name}__", None, kernel._value(n_features)))
+                children.append(Child(f"{name}__", None, kernel._pair_value(n_features)))
             elif own:
                 columns = selected(kernel.columns, n_features)
                 width = n_features if columns is None else len(columns)

@@ -401,14 +401,18 @@ class Child:
 
     prefix : of the names of its hyperparameters in the sum, for instance "laplacian__"
     columns : the numbers of the features that it sees, or None for all
+    is_constant : whether it sees a column of ones instead
     """
 
     prefix: str
     columns: Array | None
     kernel: Any
+    is_constant: bool = False
 
     def rows(self, rows: Rows) -> Rows:
         """Samples as it sees them."""
+        if self.is_constant:
+            return Rows.from_array(np.ones((rows.n_rows, 1)))
         return rows if self.columns is None else rows.select(self.columns)
 
     def spread(self, by_feature: Array, n_features: int) -> Array:
@@ -420,7 +424,7 @@ class Child:
         return out
 
     def own(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of the values by name that are its own, under its own names."""
+        """The values by name that belong to it, under the names that it has for them."""
         return {name.removeprefix(self.prefix): value for name, value in values.items() if name.startswith(self.prefix)}
 
     def named(self, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -97,8 +97,9 @@ class Pairs:
         found = self._exponentials.get(name)
         if found is None or found[0] != rate:
             measure = self.measure(name)
-            values = measure * measure.dtype.type(-rate)
-            found = self._exponentials[name] = rate, np.exp(values, out=values)
+            with np.errstate(over="ignore", under="ignore"):  # which is zero
+                values = measure * measure.dtype.type(-rate)
+                found = self._exponentials[name] = rate, np.exp(values, out=values)
         return found[1]
 
     def _compute(self, name: Measure) -> Array:

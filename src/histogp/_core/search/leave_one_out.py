@@ -45,6 +45,8 @@ NOISE_BOUNDS = (0.01, 10.0)
 BETA_FACTOR = 100.0
 SPREAD_BOUNDS = (-0.5, 1.5)
 BEND_BOUNDS = (0.0, 8.0)
+# A weight that starts at a smaller part of the largest is that of a feature that does not vary.
+NEGLIGIBLE_WEIGHT_SHARE = 1e-6
 START_LINK = Link(3.0, 0.5)
 
 
@@ -184,7 +186,8 @@ def search_leave_one_out(
 class _Search:
     """The loss with its priors, in coordinates: theta without weights, weights, their spread, the link.
 
-    Weights have logarithms ``m + k (s - m) + v``: s where they start, m the mean of s, k the spread, v their own.
+    Weights have logarithms ``m + k (s - m) + v``: s where they start, m the mean of s, k the spread, v their own; those
+    of features that do not vary stay apart.
     """
 
     def __init__(self, data: Data, space: Space, is_classification: bool, report: Callable[[Row], bool] | None):
@@ -200,9 +203,8 @@ class _Search:
             codes = codes_of(data.targets)
             self._wanted = wanted_probabilities(codes, max(2, data.targets.shape[1])) * self._weights[:, None]
         self._is_weight = np.concatenate([np.full(len(one.start), is_weights(one)) for one in space.free])
-        middle = space.start[self._is_weight]
-        self._shape = middle - middle.mean() if len(middle) else middle
-        self._has_spread = bool(np.ptp(middle) > 0) if len(middle) else False
+        self._shape = _spread(space.start[self._is_weight])
+        self._has_spread = bool(self._shape.any())
         self._set_priors()
 
     def _set_priors(self) -> None:
@@ -287,6 +289,12 @@ class _Search:
             self.best = penalized, theta
         if self._report is not None and self._report(row):
             raise StoppedError
+
+
+def _spread(logarithms: Array) -> Array:
+    """How far the logarithms of weights are from their mean; zero for those that hardly count."""
+    counts = logarithms > logarithms.max(initial=-np.inf) + np.log(NEGLIGIBLE_WEIGHT_SHARE)
+    return np.where(counts, logarithms - logarithms[counts].mean(), 0.0) if counts.any() else 0.0 * logarithms
 
 
 def is_weights(one: Hyperparameter) -> bool:
