@@ -60,6 +60,11 @@ class KernelValue:
     learns_weights: bool = False
 
     @property
+    def interactive_part(self) -> str:
+        """The part that is no sum over features, in words."""
+        return "this kernel"
+
+    @property
     def n_columns(self) -> int:
         """The number of columns of samples as the kernel sees them."""
         return self.n_features

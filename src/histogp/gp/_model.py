@@ -164,12 +164,13 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        method : {"precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"}, default="precise"
+        method : {"auto", "precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"}, default="precise"
             Times are for 10,000 training samples with 1,000 sparse features. What a method needs is prepared once, when
             it is first used; that of "coarse-quantized", "sampled" and "calibrated" goes into all files saved after
             that, of "fine" into those with training samples. "coarse", "coarse-quantized" and "sampled" need an
             intersection kernel.
 
+            - "auto": "calibrated" where there are tables and more than 2,000 training samples, otherwise "precise".
             - "precise" (PUP in gp-hik-ijcv2016): solves one system for each row, in blocks; milliseconds. Never too
               small; too large by at most the squared norm of the residual over the smallest noise.
             - "fine" (FAPU): a bound from above by ``n_eigenvectors`` leading eigenvectors; a tenth of a millisecond,
@@ -202,6 +203,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             has one for each
         """
         rows = self._test_rows(X)
+        method = self._posterior.quick_method() if method == "auto" else method
         options = self._variance_options(method, n_eigenvectors, n_samples, tol)
         if per_class:
             if method != "precise":

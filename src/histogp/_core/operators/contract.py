@@ -257,7 +257,9 @@ def require(operator: KernelOperator, capability: type[Capability], who: str) ->
             ': exact prediction and the variance "precise" come from its features, in time independent of the number '
             "of training samples"
         )
-    raise ValueError(f"{who} needs {_NAMES[capability]}, which this kernel does not have{remedy}.")
+    raise ValueError(
+        f"{who} needs {_NAMES[capability]}, which {operator.kernel.interactive_part} does not have{remedy}."
+    )
 
 
 def updates_of(operator: KernelOperator) -> Updates:

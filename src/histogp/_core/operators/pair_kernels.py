@@ -243,6 +243,11 @@ class HeightsKernel(Heights, PairKernel):
     parts: tuple[Part, ...] = ()
 
     @property
+    def interactive_part(self) -> str:
+        named = [part.prefix for part in self.parts if part.prefix and isinstance(part, Exponential)]
+        return f"the part {named[0].removesuffix('__')!r}" if named else "this kernel"
+
+    @property
     def exponential(self) -> Exponential | None:
         one = self.parts[0] if len(self.parts) == 1 else None
         return one if isinstance(one, Exponential) else None
@@ -467,6 +472,15 @@ class SumValue(KernelValue):
 @dataclass(frozen=True, eq=False)
 class PairSum(SumValue, PairKernel):
     """A sum of kernels that are evaluated pair by pair."""
+
+    @property
+    def interactive_part(self) -> str:
+        for child in self.children:
+            if child.kernel.interactive_part != "this kernel":
+                return child.kernel.interactive_part
+            if child.prefix and child.kernel.exponential is not None:
+                return f"the part {child.prefix.removesuffix('__')!r}"
+        return "this kernel"
 
     def at(self, values: Mapping[str, Any]) -> Self:
         return replace(super().at(values), map=None)

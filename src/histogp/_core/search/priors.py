@@ -42,7 +42,7 @@ class Priors:
         away = []
         if "noise" in names:
             away.append((theta[names == "noise"][0] - self._noise_middle, 1.0 * (names == "noise")))
-        if "scale" in names or "weights" in names:
+        if any(f"__{name}".endswith(("__scale", "__weights")) for name in names):
             variance, its_slope = coordinates.log_variance(theta)
             away.append((variance - np.log(self.mean_square), its_slope))
         for distance, its_slope in away:

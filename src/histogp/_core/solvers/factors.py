@@ -10,7 +10,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, lapack, s
 
 from histogp._core.data import Array, Rows, dense
 from histogp._core.least_squares.statistics import StreamingStatistics, Sums
-from histogp._core.operators.contract import Features, KernelOperator, require, updates_of
+from histogp._core.operators.contract import Features, KernelOperator, Matrix, require, updates_of
 from histogp._core.solvers.problem import MOST_DENSE_SAMPLES, Callback, Noise, Solution, SolverOptions, relative
 from histogp._core.solvers.system import ROWS_AT_ONCE, System
 from histogp._core.threads import suited_blas
@@ -86,12 +86,14 @@ class DenseSystem(DirectSystem):
         cls, operator: KernelOperator, noise: Noise, n_outputs: int, options: SolverOptions, rng: np.random.Generator
     ) -> DenseSystem:
         """Factorize; in time cubic in the number of samples."""
-        matrix = operator.matrix()
-        return cls(operator, noise, options, tuple(Factor.of(matrix, one) for one in noise.diagonals().T))
+        matrix, diagonals = operator.matrix(), noise.diagonals().T
+        factors = [Factor.of(matrix.copy(), diagonal) for diagonal in diagonals[:-1]]
+        return cls(operator, noise, options, (*factors, Factor.of(matrix, diagonals[-1])))
 
     @property
     def is_light(self) -> bool:
-        return len(self.factors) == 1 and self.operator.n_samples <= MOST_DENSE_SAMPLES
+        is_expected = self.operator.n_samples <= MOST_DENSE_SAMPLES or self.operator.offer(Matrix) is not None
+        return len(self.factors) == 1 and is_expected
 
     def mean_weights(self, targets: Array) -> None:
         return None
@@ -170,7 +172,7 @@ class Factor:
 
     @classmethod
     def of(cls, matrix: Array, diagonal: Array) -> Factor:
-        """The factor of ``A = matrix + diag(diagonal)``."""
+        """The factor of ``A = matrix + diag(diagonal)``, in the place of the matrix."""
         return cls(((np.empty((len(matrix), 0)), _triangle(matrix, diagonal)),))
 
     @property
@@ -206,14 +208,14 @@ class Factor:
 
 
 def _triangle(matrix: Array, diagonal: Array) -> Array:
-    system = matrix.copy()
-    system[np.diag_indices_from(system)] += diagonal
+    trace = matrix.diagonal().sum()
+    matrix[np.diag_indices_from(matrix)] += diagonal
     try:
-        return cho_factor(system.T, lower=True, overwrite_a=True, check_finite=False)[0]
+        return cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)[0]
     except LinAlgError:
         raise ValueError(
             f"The kernel matrix with noise {diagonal.min():g} is not positive definite in float64; "
-            f"use a larger noise, at least about {1e-14 * matrix.diagonal().sum():.0e} here."
+            f"use a larger noise, at least about {1e-14 * trace:.0e} here."
         ) from None
 
 
