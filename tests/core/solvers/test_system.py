@@ -67,7 +67,7 @@ def test_the_system_that_was_there_stays_as_it_was():
 
 def test_panels_of_a_factor_are_shared_and_joined_when_there_are_many(monkeypatch):
     monkeypatch.setattr(factors, "MOST_PANELS", 4)
-    factor = Factor.of(K[:50, :50], NOISE[:50])
+    factor = Factor.of(K[:50, :50].copy(), NOISE[:50])
     seen = []
     for n in range(50, 60):
         longer = factor.extended(K[:n, n : n + 1], K[n : n + 1, n : n + 1], NOISE[n : n + 1])
