@@ -221,11 +221,11 @@ class Rows(Compressed):
             writer.put(name, getattr(self, name))
 
     @classmethod
-    def from_state(cls, reader: Reader, n_rows: int, n_columns: int) -> Rows:
-        """The rows in a model file; believes nothing."""
+    def from_state(cls, reader: Reader, n_rows: int, n_columns: int, dtype: Any = np.float64) -> Rows:
+        """The rows in a model file, with values of this type there; believes nothing."""
         indptr = reader.array("indptr", np.int64, (n_rows + 1,), lowest=0)
         column_of = reader.array("column_of", np.uint32, (None,))
-        values = reader.array("values", np.float64, column_of.shape)
+        values = reader.array("values", dtype, column_of.shape).astype(np.float64, copy=False)
         ascends = np.all(indptr[1:] >= indptr[:-1])
         if not ascends or indptr[0] != 0 or indptr[-1] != len(values) or not 1 <= n_columns < 2**31:
             raise ModelFileError("its samples do not fit together.")

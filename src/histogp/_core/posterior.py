@@ -11,7 +11,16 @@ from histogp._core.data import Array, Rows
 from histogp._core.kernel_values import KernelValue
 from histogp._core.layouts import Grid, Reading
 from histogp._core.likelihood import BoundName, Likelihood, exact_likelihood
-from histogp._core.operators.contract import Features, KernelOperator, Tables, cross_blocks, require, tuning_of
+from histogp._core.operators.contract import (
+    Features,
+    KernelOperator,
+    Matrix,
+    Tables,
+    cross_blocks,
+    require,
+    tuning_of,
+    updates_of,
+)
 from histogp._core.predict_only import Predictor, read_tables, write_features, write_tables
 from histogp._core.predictors import QuantizedMean, Table, codes_of
 from histogp._core.probability import Dirichlet, DirichletProblem, LeftOut, fit_temperature, leave_one_out
@@ -21,6 +30,7 @@ from histogp._core.solvers import build_system, system_kind, update_system
 from histogp._core.solvers.factors import MOST_COMPONENTS, FeatureFactor
 from histogp._core.solvers.problem import MOST_DENSE_SAMPLES, Callback, Noise, Solution, SolverOptions, is_small
 from histogp._core.solvers.system import MOST_OUTPUTS, System
+from histogp._core.support import SupportMean
 from histogp._core.threads import Lazy, Versions
 from histogp._core.variance import METHODS, Shape, Variance, VarianceMethod, VarianceOptions
 from histogp._core.variance.precise import shortfall_of
@@ -176,8 +186,8 @@ class Posterior:
             return self.operator.table(self.alpha)
         return require(self.operator, Features, "A table of weights").from_weights(weights)
 
-    def quantized(self, grid: Grid) -> QuantizedMean:
-        """The mean on a grid, tabulated when a grid is asked for that was not the last one."""
+    def quantized(self, grid: Grid) -> QuantizedMean | SupportMean:
+        """The mean on a grid, tabulated when a grid is asked for that was not the last one; or by some samples."""
         version = (grid.n_bins, grid.uniform, None if grid.upper is None else grid.upper.tobytes())
         return self.lazy.get("quantized", lambda: self._quantize(grid), version)
 
@@ -330,7 +340,13 @@ class Posterior:
             return quadrature_of(data, n_probes, options, seed, max_error)
         raise ValueError(f"Unknown method {method!r}; known are 'auto', 'exact', 'bound' and 'quadrature'.")
 
-    def _quantize(self, grid: Grid) -> QuantizedMean:
+    def _quantize(self, grid: Grid) -> QuantizedMean | SupportMean:
+        """The mean on a grid, or by some of the samples for kernels that are evaluated pair by pair."""
+        if self.operator.offer(Matrix) is not None:
+            operator = self.operator
+            rows, n_threads = updates_of(operator).training_rows(), operator.n_threads
+            means = self.targets - self.noise.diagonals() * self.alpha
+            return SupportMean.build(operator.kernel, rows, self.alpha, means, grid, self.seed, n_threads)
         table = require(self.operator, Tables, 'prediction="quantized"').grid_table(self.alpha, grid)
         # ||alpha||_1 <= sqrt(N) ||alpha||_2, and the system that alpha solves has the right-hand side y - r.
         root = np.sqrt(len(self.targets))

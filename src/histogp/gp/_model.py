@@ -14,7 +14,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from histogp._core.data import Array, Rows
 from histogp._core.layouts import Grid
-from histogp._core.operators.contract import KernelOperator, Tables, require, tuning_of, updates_of
+from histogp._core.operators.contract import (
+    Approximate,
+    KernelOperator,
+    Matrix,
+    Tables,
+    approximation_of,
+    require,
+    tuning_of,
+    updates_of,
+)
 from histogp._core.posterior import Posterior, PredictionOptions, condition
 from histogp._core.predict_only import Predictor
 from histogp._core.predictors import Codec
@@ -25,7 +34,7 @@ from histogp._core.threads import announce_compilation
 from histogp._core.variance import METHODS, VarianceOptions
 from histogp._estimator import number_of_threads, reading, updating, validate_features
 from histogp._sklearn import CallbackSupportMixin, NoCallbacks, check_sample_weight, warn
-from histogp.exceptions import NotConvergedWarning, VarianceWarning
+from histogp.exceptions import ApproximationWarning, NotConvergedWarning, VarianceWarning
 from histogp.gp import _model_file
 from histogp.gp._tasks import Encoded, Samples, Task
 from histogp.gp.optimizer import SEARCH_ATTRIBUTES, Optimizer, Tuned, describe_evaluation, search_is_due, tune
@@ -215,6 +224,19 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
 
     @property
     @reading
+    def approximation_(self) -> dict[str, float]:
+        """The approximations of the kernel, each with the relative error of kernel values; empty if it is exact.
+
+        "nystroem" and "fourier" are those of a kernel's ``approximation``, "float32" a matrix in single precision,
+        "expansion" the features of `Chi2`.
+        """
+        check_is_fitted(self)
+        operator = self._posterior.with_training().operator
+        name = approximation_of(operator)
+        return {} if name is None else {name: require(operator, Approximate, "An error").approximation_error()}
+
+    @property
+    @reading
     def variance_error_(self) -> float:
         """The relative error of the variance "calibrated": the root mean square over left-out training samples.
 
@@ -391,7 +413,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         context.call_on_fit_task_begin(**of_fit)
         adapted = as_kernel(self.kernel)._adapt(X, problem.targets, self.noise)
         operator = adapted.kernel._operator(adapted.value, X, number_of_threads(self.n_jobs))
-        if self.prediction == "quantized":
+        if self.prediction == "quantized" and operator.offer(Matrix) is None:
             require(operator, Tables, 'prediction="quantized"')
         seed = int(check_random_state(self.random_state).randint(2**31))
         rng = np.random.default_rng(seed)
@@ -491,6 +513,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             since_search = (0, operator.n_samples)
         elif hasattr(self, "log_marginal_likelihood_"):  # of other samples
             self.log_marginal_likelihood_ = self.log_marginal_likelihood_error_ = np.nan
+        self._announce_approximation(before.operator, operator)
         if tuned.path is None and added is not None:
             posterior, solution = before.updated(operator, added, problem.noise, problem.targets, options, start)
         else:
@@ -505,6 +528,13 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
                 keep=True,
             )
         self._set_fitted(task, encoded, tuned, posterior, solution, since_search)
+
+    def _announce_approximation(self, before: KernelOperator, after: KernelOperator) -> None:
+        """Say so, if an update has made an approximation of an exact kernel, or the other way round."""
+        name = approximation_of(after)
+        if name != approximation_of(before):
+            what = "exact" if name is None else f"approximated ({name})"
+            warn(f"With {after.n_samples:,} training samples the kernel is {what} from now on.", ApproximationWarning)
 
     def _adapt_again(self, operator: KernelOperator, targets: Array, n_before: int) -> Adapted | None:
         """The kernel with what it takes from the samples taken again, as long as they were few."""

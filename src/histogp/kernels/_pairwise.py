@@ -11,9 +11,9 @@ from sklearn.base import clone
 
 from histogp._core.data import Array, Rows, SortedColumns
 from histogp._core.kernel_values import KernelValue
-from histogp._core.operators.approximate import KINDS, pair_operator, restored
 from histogp._core.operators.contract import KernelOperator
 from histogp._core.operators.pair_kernels import Approximation, Child, HeightsKernel, PairKernel, PairSum
+from histogp._core.operators.pair_operators import KINDS, pair_operator, restored
 from histogp.io.schema import Reader
 from histogp.kernels._base import Adapted, Kernel, check_pair, selected
 from histogp.kernels.intersection import heights_of

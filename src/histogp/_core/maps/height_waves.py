@@ -30,10 +30,12 @@ class HeightWaves:
     """Waves over the heights of samples, or over an additive map of these for exponentials of chi2.
 
     kernel : with one exponential; it has the heights and the scale
+    error : of the products of features, where it was measured
     """
 
     kernel: HeightsKernel
     waves: RandomWaves
+    error: float = np.nan
 
     name = "fourier"
     is_additive = False
@@ -87,6 +89,7 @@ class HeightWaves:
 
     def to_state(self, writer: Writer) -> None:
         """Write the map into a model file, with the additive one below it as the part "additive"."""
+        writer.put("error", [self.error])
         writer.put("frequencies", self.waves.frequencies)
         if isinstance(self.waves.additive, Direct):
             self.waves.additive.to_state(writer.child("additive"))
@@ -99,4 +102,5 @@ class HeightWaves:
             additive = Direct.from_state(reader.child("additive"), n_features)
         shape = (additive.n_terms * n_features, max(1, kernel.approximation.n_components // 2))
         phases = reader.array("phases", np.float64, (0,)) if reader.has("phases") else np.empty(0)
-        return cls(kernel, RandomWaves(additive, reader.array("frequencies", np.float64, shape), phases))
+        error = float(reader.array("error", np.float64, (1,), finite=False)[0]) if reader.has("error") else np.nan
+        return cls(kernel, RandomWaves(additive, reader.array("frequencies", np.float64, shape), phases), error)

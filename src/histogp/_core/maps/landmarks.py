@@ -114,11 +114,13 @@ class Landmarks:
 
     rows : the landmarks Z
     factor : (n_components, n_components), L, a lower triangle
+    error : of the products of features, where it was measured
     """
 
     kernel: PairKernel
     rows: Rows
     factor: Array
+    error: float = np.nan
 
     name = "nystroem"
     is_additive = False
@@ -191,6 +193,7 @@ class Landmarks:
 
     def to_state(self, writer: Writer) -> None:
         """Write the map into a model file: rows as the part "landmarks", and the triangle row by row."""
+        writer.put("error", [self.error])
         writer.put("triangle", np.concatenate([row[: number + 1] for number, row in enumerate(self.factor)]))
         self.rows.to_state(writer.child("landmarks"))
 
@@ -207,7 +210,8 @@ class Landmarks:
         factor = np.zeros((n, n))
         for number, end in enumerate(ends):
             factor[number, : number + 1] = triangle[end - number - 1 : end]
-        return cls(kernel, Rows.from_state(reader.child("landmarks"), n, n_features), factor)
+        error = float(reader.array("error", np.float64, (1,), finite=False)[0])
+        return cls(kernel, Rows.from_state(reader.child("landmarks"), n, n_features), factor, error)
 
 
 def approximation_error(features: Any, kernel: PairKernel, rows: Rows, rng: np.random.Generator) -> float:

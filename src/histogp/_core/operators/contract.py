@@ -237,6 +237,21 @@ class Matrix(Protocol):
         ...
 
 
+@runtime_checkable
+class Approximate(Protocol):
+    """The matrix may not be that of the kernel itself.
+
+    approximated_by : the name of the approximation, or None for an exact matrix
+    """
+
+    @property
+    def approximated_by(self) -> str | None: ...
+
+    def approximation_error(self) -> float:
+        """The relative error of kernel values."""
+        ...
+
+
 _NAMES: dict[Any, str] = {
     Updates: "training samples that can change",
     Tuning: "hyperparameters that can change",
@@ -260,6 +275,12 @@ def require(operator: KernelOperator, capability: type[Capability], who: str) ->
     raise ValueError(
         f"{who} needs {_NAMES[capability]}, which {operator.kernel.interactive_part} does not have{remedy}."
     )
+
+
+def approximation_of(operator: KernelOperator) -> str | None:
+    """The name of the approximation of the kernel that an operator has, or None."""
+    offered = operator.offer(Approximate)
+    return None if offered is None else offered.approximated_by
 
 
 def updates_of(operator: KernelOperator) -> Updates:

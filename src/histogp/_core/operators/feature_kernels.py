@@ -12,6 +12,7 @@ from scipy import sparse
 from histogp._core.data import Array, Rows, SortedColumns, dense, power_of_two
 from histogp._core.kernel_values import KernelValue
 from histogp._core.operators.contract import KernelOperator, Precision, check_same_kind, sums_by_weight
+from histogp._core.operators.pair_kernels import HeightsKernel, Linear
 from histogp.io.schema import Reader, Writer
 
 
@@ -47,6 +48,8 @@ BLOCK_NUMBERS = 2**22
 # More features than that are kept sparse, and those of data with a smaller part of non-zeros.
 MOST_DENSE_FEATURES = 2**15
 SPARSE_SHARE = 0.05
+# Samples whose pairs give the error of an expansion.
+ERROR_SAMPLES = 500
 # Features of the training samples that are kept, in bytes.
 MOST_KEPT_BYTES = 2**31
 
@@ -238,6 +241,17 @@ class FeatureOperator(KernelOperator):
 
     def weights(self) -> Array | None:
         return self._maker.kernel.weights
+
+    @property
+    def approximated_by(self) -> str:
+        return "expansion"
+
+    def approximation_error(self) -> float:
+        exact = HeightsKernel(n_features=self.n_features, weights=self.weights(), parts=(Linear(measure="harmonic"),))
+        few = self.rows.take(np.arange(0, self.n_samples, max(1, -(-self.n_samples // ERROR_SAMPLES))))
+        matrix = exact.matrix(few)
+        error = float(np.linalg.norm(self.cross(few, few) - matrix))
+        return error / max(float(np.linalg.norm(matrix)), np.finfo(float).tiny)
 
     def remainder(self, rows: Rows, *, pairs: bool = False) -> Array | float:
         return 0.0

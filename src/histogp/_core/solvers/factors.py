@@ -21,6 +21,9 @@ MOST_PANELS = 32
 
 # Kernel values that are solved for together with dense factors.
 DENSE_BLOCK_NUMBERS = 2**18
+# Refinements of a solution by factors in single precision, and the residual that they aim at, at most.
+MOST_REFINEMENTS = 20
+REFINED_TOL = 1e-6
 # Features up to which a factor is quicker than conjugate gradients, and its memory (half a gigabyte) is tolerable.
 MOST_COMPONENTS = 8192
 
@@ -49,19 +52,39 @@ class DirectSystem(System):
             outputs = np.zeros(n_sides, int)
         elif outputs is None:
             outputs = np.arange(n_sides)
+        values = self._by_factors(sides, outputs)
+        residual = np.zeros_like(values)
+        largest = np.abs(sides).max(axis=0)
+        if verify or self.is_rounded:
+            residual = self._residual(sides, values, outputs)
+        if self.is_rounded:
+            # The factor is that of a matrix with errors in the seventh digit: what is missing is solved for again.
+            for _ in range(MOST_REFINEMENTS):
+                if np.all(relative(residual, largest) <= min(tol, REFINED_TOL)):
+                    break
+                values += self._by_factors(residual, outputs)
+                residual = self._residual(sides, values, outputs)
+        reached = relative(residual, largest)
+        # The tolerance is not aimed at, but a solution that misses it, for tiny noise, does not count as converged.
+        return Solution(
+            values, residual, reached, n_iterations=1, n_products=n_sides, converged=bool(np.all(reached <= tol))
+        )
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether factors are in single precision."""
+        return False
+
+    def _by_factors(self, sides: Array, outputs: Array) -> Array:
         values = np.empty_like(sides)
         with suited_blas(2.0 * sides.size * len(sides)):
             for output in np.unique(outputs):
                 own = outputs == output
                 values[:, own] = self.factors[output].solve(sides[:, own])
-        residual = np.zeros_like(values)
-        if verify:
-            residual = sides - self.operator.matmat(values) - self.noise.diagonals()[:, outputs] * values
-        reached = relative(residual, np.abs(sides).max(axis=0))
-        # The tolerance is not aimed at, but a solution that misses it, for tiny noise, does not count as converged.
-        return Solution(
-            values, residual, reached, n_iterations=1, n_products=n_sides, converged=bool(np.all(reached <= tol))
-        )
+        return values
+
+    def _residual(self, sides: Array, values: Array, outputs: Array) -> Array:
+        return sides - self.operator.matmat(values) - self.noise.diagonals()[:, outputs] * values
 
     def with_options(self, options: SolverOptions) -> Self:
         return replace(self, options=options)  # type: ignore[type-var]
@@ -95,12 +118,16 @@ class DenseSystem(DirectSystem):
         is_expected = self.operator.n_samples <= MOST_DENSE_SAMPLES or self.operator.offer(Matrix) is not None
         return len(self.factors) == 1 and is_expected
 
+    @property
+    def is_rounded(self) -> bool:
+        return self.factors[0].panels[0][1].dtype == np.float32
+
     def mean_weights(self, targets: Array) -> None:
         return None
 
     def updated(self, operator: KernelOperator, rows: Rows, noise: Noise) -> DenseSystem | None:
-        """The system with rows appended to its factors; None if the noise of the present samples has changed."""
-        if not self._has_noise(noise):
+        """The system with rows appended to its factors; None if they are rounded, or the noise has changed."""
+        if self.is_rounded or not self._has_noise(noise):
             return None
         n_old = self.operator.n_samples
         factors = self.factors
@@ -183,7 +210,8 @@ class Factor:
     def solve(self, sides: Array) -> Array:
         """``A^-1 b`` for each column of b (N, M)."""
         if len(self.panels) == 1:
-            return cho_solve((self.panels[0][1], True), sides, check_finite=False)
+            triangle = self.panels[0][1]
+            return cho_solve((triangle, True), sides.astype(triangle.dtype), check_finite=False)
         out = self._half_solved(sides)
         for left, triangle in reversed(self.panels):
             before, own = slice(0, left.shape[1]), slice(left.shape[1], left.shape[1] + len(triangle))
