@@ -21,8 +21,6 @@ MOST_PANELS = 32
 
 # Kernel values that are solved for together with dense factors.
 DENSE_BLOCK_NUMBERS = 2**18
-# Features up to which a factor is quicker than conjugate gradients, and its memory (half a gigabyte) is tolerable.
-MOST_COMPONENTS = 8192
 
 
 class DirectSystem(System):
@@ -86,8 +84,9 @@ class DenseSystem(DirectSystem):
         cls, operator: KernelOperator, noise: Noise, n_outputs: int, options: SolverOptions, rng: np.random.Generator
     ) -> DenseSystem:
         """Factorize; in time cubic in the number of samples."""
-        matrix = operator.matrix()
-        return cls(operator, noise, options, tuple(Factor.of(matrix, one) for one in noise.diagonals().T))
+        matrix, diagonals = operator.matrix(), noise.diagonals().T
+        others = [Factor.of(matrix.copy(), one) for one in diagonals[:-1]]
+        return cls(operator, noise, options, (*others, Factor.of(matrix, diagonals[-1])))
 
     @property
     def is_light(self) -> bool:
@@ -170,7 +169,7 @@ class Factor:
 
     @classmethod
     def of(cls, matrix: Array, diagonal: Array) -> Factor:
-        """The factor of ``A = matrix + diag(diagonal)``."""
+        """The factor of ``A = matrix + diag(diagonal)``; the matrix is overwritten."""
         return cls(((np.empty((len(matrix), 0)), _triangle(matrix, diagonal)),))
 
     @property
@@ -206,14 +205,15 @@ class Factor:
 
 
 def _triangle(matrix: Array, diagonal: Array) -> Array:
-    system = matrix.copy()
-    system[np.diag_indices_from(system)] += diagonal
+    """The lower factor of ``matrix + diag(diagonal)``, in the place of the matrix."""
+    trace = matrix.diagonal().sum()
+    matrix[np.diag_indices_from(matrix)] += diagonal
     try:
-        return cho_factor(system.T, lower=True, overwrite_a=True, check_finite=False)[0]
+        return cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)[0]
     except LinAlgError:
         raise ValueError(
             f"The kernel matrix with noise {diagonal.min():g} is not positive definite in float64; "
-            f"use a larger noise, at least about {1e-14 * matrix.diagonal().sum():.0e} here."
+            f"use a larger noise, at least about {1e-14 * trace:.0e} here."
         ) from None
 
 
