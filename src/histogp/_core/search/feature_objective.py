@@ -177,6 +177,7 @@ class FeatureObjective:
         return noise.n_matrices * min(features.n_components, operator.n_samples) ** 3 <= LARGEST_FACTOR**3
 
     def __call__(self, space: Space, theta: Array) -> Likelihood:
+        """The likelihood at theta, from what is made once a search where single weights are not free."""
         factor = space.noise_factor(theta)
         if any(one.name == "weights" for one in space.free):
             return self.at(space.kernel_at(theta).weights, factor)
