@@ -170,7 +170,7 @@ def test_tables_that_are_not_calibrated_well_warn_once(estimator, monkeypatch):
         lambda model: model.variance_error_,
     ]
     if estimator is HistogramGPClassifier:
-        monkeypatch.setattr("histogp._core.solvers.is_small", lambda *_: False)
+        monkeypatch.setattr("histogp._core.solvers.factors_pay", lambda *_: False)
         calls += [lambda model: model.predict_proba(TEST), lambda model: model.predict_log_proba(TEST)]
         calls += [lambda model: model.novelty(TEST, "calibrated")]
     for call in calls:

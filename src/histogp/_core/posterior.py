@@ -27,8 +27,16 @@ from histogp._core.probability import Dirichlet, DirichletProblem, LeftOut, fit_
 from histogp._core.search.feature_objective import FeatureObjective
 from histogp._core.search.objectives import Data, bound_of, quadrature_of
 from histogp._core.solvers import build_system, system_kind, update_system
-from histogp._core.solvers.factors import MOST_COMPONENTS, FeatureFactor
-from histogp._core.solvers.problem import MOST_DENSE_SAMPLES, Callback, Noise, Solution, SolverOptions, is_small
+from histogp._core.solvers.factors import FeatureFactor
+from histogp._core.solvers.problem import (
+    LARGEST_FACTOR,
+    MOST_DENSE_SAMPLES,
+    Callback,
+    Noise,
+    Solution,
+    SolverOptions,
+    factors_pay,
+)
 from histogp._core.solvers.system import MOST_OUTPUTS, System
 from histogp._core.support import SupportMean
 from histogp._core.threads import Lazy, Versions
@@ -142,7 +150,7 @@ class Posterior:
         if features is None:
             assert grid is not None
             self.quantized(grid).to_state(writer.child("table"))
-        elif features.n_components > MOST_COMPONENTS:
+        elif features.n_components > LARGEST_FACTOR:
             raise ValueError(
                 f"A model of {features.n_components:,} features needs its training samples: save them too."
             )
@@ -242,7 +250,7 @@ class Posterior:
     def system(self, n_outputs: int, options: SolverOptions) -> System:
         """What solves for ``n_outputs`` right-hand sides, with the largest noise of each sample."""
         noise = Noise(self.largest_noise)
-        size = system_kind(self.operator, noise, options).size_for(n_outputs)
+        size = system_kind(self.operator, noise, options, n_outputs).size_for(n_outputs)
         make = lambda: self._build_system(noise, size, options)  # noqa: E731
         return self.lazy.get_at_least(f"system-{options.solver}", size, make).with_options(options)
 
@@ -301,7 +309,7 @@ class Posterior:
         """Condition on targets of the operator with further ``rows``, perhaps none, after those that are there."""
         system = self.kept_system
         if system is not None:
-            system = update_system(system.with_options(options), operator, rows, noise)
+            system = update_system(system.with_options(options), operator, rows, noise, targets.shape[1])
         rng = np.random.default_rng(self.seed)
         found = condition(operator, noise, targets, options, rng, seed=self.seed, start=start, system=system, keep=True)
         if found[1].converged or system is None:
@@ -327,7 +335,7 @@ class Posterior:
         if kernel is not None:
             operator = tuning_of(operator).with_kernel(kernel)
         data = Data(operator, self.noise.scaled(noise_factor), self.targets)
-        if method == "auto" and is_small(operator.n_samples, data.noise.n_matrices):
+        if method == "auto" and factors_pay(operator.n_samples, data.noise.n_matrices):
             method = "exact"
         if method in ("auto", "exact") and FeatureObjective.suits(operator, most_times=1):
             weights = require(operator, Features, "A likelihood by features").weights()

@@ -47,7 +47,8 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         logarithms of Dirichlet variables (Milios et al., 2018), a second model with its own noise, so that its most
         probable class may be another one than that of `predict`.
     solver : {"auto", "cg", "cholesky"}, default="auto"
-        "auto" factorizes densely up to about 2,000 samples and iterates above.
+        "auto" factorizes up to about 2,000 samples, up to 8,192 with a kernel of features or with hundreds of classes,
+        and with no more features than that; it iterates above.
     tol : float, default=1e-2
         The iteration ends when the largest residual of each output is below ``tol`` times its
         largest target.

@@ -42,7 +42,8 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         training sample by all the others: one in twenty of new samples of the same kind counts as an outlier. It
         needs a variance that is no mere bound.
     solver : {"auto", "cg", "cholesky"}, default="auto"
-        "auto" factorizes densely up to about 2,000 samples and iterates above.
+        "auto" factorizes up to about 2,000 samples, up to 8,192 with a kernel of features, and with no more features
+        than that; it iterates above.
     tol : float, default=1e-2
         The iteration ends when the largest residual is below ``tol``.
     max_iter : int, default=1000

@@ -34,7 +34,8 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         Center the targets and scale them to unit variance before learning, as scikit-learn's
         ``GaussianProcessRegressor`` does; with ``sample_weight`` by the weighted mean and variance.
     solver : {"auto", "cg", "cholesky"}, default="auto"
-        "auto" factorizes densely up to about 2,000 samples and iterates above.
+        "auto" factorizes up to about 2,000 samples, up to 8,192 with a kernel of features or with hundreds of outputs,
+        and with no more features than that; it iterates above.
     tol : float, default=1e-2
         The iteration ends when the largest residual of each output is below ``tol`` times its
         largest target.

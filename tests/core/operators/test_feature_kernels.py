@@ -117,6 +117,15 @@ class TestAdditiveFeatures(LowRankSuite):
         self.choose("sparse")
         assert all(sparse.issparse(block) for _, block in self.make(X, kernel).blocks(ROWS))
 
+    def test_the_matrix_of_sparse_features_is_made_in_pieces(self, kernel, monkeypatch):
+        self.choose("sparse")
+        operator, expected = self.make(X, kernel), self.evaluate(X, X, kernel)
+        for n_rows in (1, 7, N, N + 1):
+            monkeypatch.setattr(feature_kernels, "MATRIX_ROWS", n_rows)
+            found = operator.matrix()
+            close(found, expected)
+            np.testing.assert_array_equal(found, found.T)
+
     @pytest.mark.parametrize("most", [T * D - 1, T * D])
     def test_the_limit_of_dense_features_is_their_number(self, monkeypatch, most):
         monkeypatch.setattr(feature_kernels, "MOST_DENSE_FEATURES", most)

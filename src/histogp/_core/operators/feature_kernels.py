@@ -52,6 +52,9 @@ SPARSE_SHARE = 0.05
 ERROR_SAMPLES = 500
 # Features of the training samples that are kept, in bytes.
 MOST_KEPT_BYTES = 2**31
+# Rows of the matrix that a product of sparse features makes at a time, each with those before it: of 4,000 rows with
+# 430 of 60,000 features 512 take 0.97 s, all of them at once 1.9 s, in which every pair comes twice.
+MATRIX_ROWS = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,15 +185,33 @@ class FeatureOperator(KernelOperator):
         return self._products(rows, others)
 
     def matrix(self) -> Array:
-        return self._products(None, None)
+        if not self._has_sparse_features:
+            return self._products(None, None)
+        Z, out = self._stacked(None), np.empty((self.n_samples, self.n_samples))
+        for begin in range(0, self.n_samples, MATRIX_ROWS):
+            end = min(begin + MATRIX_ROWS, self.n_samples)
+            out[begin:end, :end] = dense(Z[begin:end] @ Z[:end].T)
+            out[:begin, begin:end] = out[begin:end, :begin].T
+        return out
 
     def _products(self, rows: Rows | None, others: Rows | None) -> Array:
         """Kernel values of all pairs, (n, m); None stands for the training samples."""
         out = np.empty([self.n_samples if some is None else some.n_rows for some in (rows, others)])
+        stacked = [(slice(None), self._stacked(others))] if self._has_sparse_features else None
         for some, left in self.blocks(rows):
-            for more, right in self.blocks(others):
+            for more, right in stacked or self.blocks(others):
                 out[some, more] = dense(left @ right.T)
         return out
+
+    @property
+    def _has_sparse_features(self) -> bool:
+        """Whether features are CSR: waves are dense, whatever the rows are."""
+        return self._maker.is_sparse and self.kernel.map.is_additive
+
+    def _stacked(self, rows: Rows | None) -> Any:
+        """Sparse features of rows, or of the training samples, as one matrix: a few times as large as the data."""
+        blocks = [Z for _, Z in self.blocks(rows)]
+        return sparse.vstack(blocks, format="csr") if blocks else sparse.csr_array((0, self.n_components))
 
     def table(self, alpha: Array) -> FeatureTable:
         return self.from_weights(self.project(alpha))

@@ -89,7 +89,7 @@ def optimize_likelihood(
     """
     search = _Search(data, space, options, rng, report)
     interrupted = False
-    few_threads = not FeatureObjective.suits(data.operator) and (
+    few_threads = not search.by_features and (
         options.method != "exact" or data.operator.n_samples <= MOST_SERIAL_SAMPLES
     )
     try:
@@ -133,13 +133,19 @@ class _Search:
         self.n_samples = data.operator.n_samples
         self.priors = Priors(data, options.prior_width, space.noise)
         self.first_data = data if self.n_samples <= self.subset_size() else self.subset(self.subset_size())
+        finds_weights = any(one.name == "weights" for one in space.free)
+        self.by_features = (
+            FeatureObjective.suits(data.operator)
+            if finds_weights
+            else FeatureObjective.suits_scale(data.operator, data.noise)
+        )
         self.objective = self.make_objective()
 
     def make_objective(self) -> Objective:
         options = self.options
         if options.method == "bound":
             return Bounded(self.data, options.bound, options.solver, int(self.rng.integers(2**31)))
-        if FeatureObjective.suits(self.data.operator):
+        if self.by_features:
             return FeatureObjective(self.data)
         if options.method == "exact" or self.first_data is self.data:
             return Exact(self.data)

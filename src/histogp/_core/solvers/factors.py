@@ -24,8 +24,6 @@ DENSE_BLOCK_NUMBERS = 2**18
 # Refinements of a solution by factors in single precision, and the residual that they aim at, at most.
 MOST_REFINEMENTS = 20
 REFINED_TOL = 1e-6
-# Features up to which a factor is quicker than conjugate gradients, and its memory (half a gigabyte) is tolerable.
-MOST_COMPONENTS = 8192
 
 
 class DirectSystem(System):
@@ -110,8 +108,8 @@ class DenseSystem(DirectSystem):
     ) -> DenseSystem:
         """Factorize; in time cubic in the number of samples."""
         matrix, diagonals = operator.matrix(), noise.diagonals().T
-        factors = [Factor.of(matrix.copy(), diagonal) for diagonal in diagonals[:-1]]
-        return cls(operator, noise, options, (*factors, Factor.of(matrix, diagonals[-1])))
+        others = [Factor.of(matrix.copy(), one) for one in diagonals[:-1]]
+        return cls(operator, noise, options, (*others, Factor.of(matrix, diagonals[-1])))
 
     @property
     def is_light(self) -> bool:
@@ -199,7 +197,7 @@ class Factor:
 
     @classmethod
     def of(cls, matrix: Array, diagonal: Array) -> Factor:
-        """The factor of ``A = matrix + diag(diagonal)``, in the place of the matrix."""
+        """The factor of ``A = matrix + diag(diagonal)``; the matrix is overwritten."""
         return cls(((np.empty((len(matrix), 0)), _triangle(matrix, diagonal)),))
 
     @property
@@ -236,6 +234,7 @@ class Factor:
 
 
 def _triangle(matrix: Array, diagonal: Array) -> Array:
+    """The lower factor of ``matrix + diag(diagonal)``, in the place of the matrix."""
     trace = matrix.diagonal().sum()
     matrix[np.diag_indices_from(matrix)] += diagonal
     try:
