@@ -56,6 +56,20 @@ def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> Array:
     return buffer[start : start + size].view(dtype).reshape(shape)
 
 
+# Rows of a matrix that are mirrored together.
+MIRRORED_ROWS = 64
+
+
+def mirrored(upper: Array) -> Array:
+    """The symmetric matrix (n, n) whose upper half is given, in its place."""
+    for begin in range(0, len(upper), MIRRORED_ROWS):
+        rows, rest = slice(begin, begin + MIRRORED_ROWS), slice(begin + MIRRORED_ROWS, None)
+        corner = np.triu(upper[rows, rows])
+        upper[rows, rows] = corner + np.triu(corner, 1).T
+        upper[rest, rows] = upper[rows, rest].T
+    return upper
+
+
 def power_of_two(largest: float) -> float:
     """A unit for single precision: the next power of two above, in the range of both precisions."""
     return float(2.0 ** np.clip(np.ceil(np.log2(largest)), -1000, 1000)) if largest > 0 else 1.0

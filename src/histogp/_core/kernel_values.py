@@ -59,6 +59,10 @@ class KernelValue:
     groups: Array | None = None
     learns_weights: bool = False
 
+    def variance_by_part(self, rows: Rows) -> dict[str, float]:
+        """The mean prior variance of samples that each part of a sum has, by its name; nothing for one kernel."""
+        return {}
+
     @property
     def interactive_part(self) -> str:
         """The part that is no sum over features, in words."""

@@ -224,6 +224,15 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
 
     @property
     @reading
+    def kernel_shares_(self) -> dict[str, float]:
+        """The share of each part of a `Sum` in the prior variance of the training samples; empty for one kernel."""
+        check_is_fitted(self)
+        operator = self._posterior.with_training().operator
+        found = operator.kernel.variance_by_part(updates_of(operator).training_rows())
+        return {name: value / sum(found.values()) for name, value in found.items()}
+
+    @property
+    @reading
     def approximation_(self) -> dict[str, float]:
         """The approximations of the kernel, each with the relative error of kernel values; empty if it is exact.
 

@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import additive_chi2_kernel
 from core.operators.suite import CoreSuite, D, State, UpdatesTuningSuite, WithoutTablesSuite
 from histogp import HistogramGPClassifier, HistogramGPRegressor, ModelFileError, Optimizer, load
 from histogp._core.data import Rows
-from histogp._core.operators import approximate, pair_kernels, pair_measures
+from histogp._core.operators import pair_kernels, pair_measures, pair_operators
 from histogp._core.operators.pair_kernels import HeightsKernel
 from histogp.kernels import Chi2, Constant, ExpChi2, Gaussian, HistogramIntersection, Laplacian, Power, Sum
 
@@ -316,8 +316,8 @@ def test_parameters_that_make_no_sense_are_refused(parameters):
 
 
 def test_too_many_samples_are_refused_before_the_work_starts(monkeypatch):
-    monkeypatch.setattr(approximate, "MOST_EXACT_SAMPLES", 20)
-    monkeypatch.setattr(approximate, "MOST_SINGLE_SAMPLES", 30)
+    monkeypatch.setattr(pair_operators, "MOST_EXACT_SAMPLES", 20)
+    monkeypatch.setattr(pair_operators, "MOST_SINGLE_SAMPLES", 30)
     monkeypatch.setattr(HeightsKernel, "points", None)
     with pytest.raises(ValueError, match="for which 40 samples are too many: learn from at most 30 of them"):
         HistogramGPRegressor(Laplacian(unit=1.0, approximation="exact")).fit(SIGNED, SIGNED[:, 0])

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from histogp._core.data import Array, Rows
+from histogp._core.data import Array, Rows, mirrored
 from histogp._core.kernel_values import WIDEST_FACTOR, Hyperparameter, KernelValue
 from histogp._core.operators.pair_measures import AllPairs, Measure, Pairs, Points, halves, height_slopes, row_blocks
 from histogp._core.operators.sorted_columns import Heights
@@ -126,16 +126,7 @@ class Measured(ABC):
         """K, (N, N)."""
         out = np.zeros(self.shape, self.dtype)
         self.add_halves(out)
-        for begin in range(0, len(out), MIRRORED_ROWS):
-            rows = slice(begin, begin + MIRRORED_ROWS)
-            corner = out[rows, rows]
-            out[rows, rows] = np.triu(corner) + np.triu(corner, 1).T
-            out[begin + MIRRORED_ROWS :, rows] = out[rows, begin + MIRRORED_ROWS :].T
-        return out
-
-
-# Rows of a matrix that are mirrored together.
-MIRRORED_ROWS = 512
+        return mirrored(out)
 
 
 @dataclass(frozen=True)
@@ -172,8 +163,8 @@ class Part(ABC):
         """``f(m)`` of all pairs, (n, m), or a number."""
 
     @abstractmethod
-    def own(self, points: Points) -> Any:
-        """``f`` of each sample with itself, (n,), or a number."""
+    def own(self, sums: Array) -> Any:
+        """``f`` of each sample with itself, (n,), or a number; given the sums of its heights, (n,)."""
 
     @abstractmethod
     def slopes(self, pairs: Pairs, upstream: Array) -> tuple[dict[str, float], dict[Measure, Array]]:
@@ -187,7 +178,7 @@ class Constant(Part):
     def values(self, pairs: Pairs) -> float:
         return 1.0
 
-    def own(self, points: Points) -> float:
+    def own(self, sums: Array) -> float:
         return 1.0
 
     def slopes(self, pairs: Pairs, upstream: Array) -> tuple[dict[str, float], dict[Measure, Array]]:
@@ -203,8 +194,8 @@ class Linear(Part):
     def values(self, pairs: Pairs) -> Array:
         return pairs.measure(self.measure)
 
-    def own(self, points: Points) -> Array:
-        return points.sums
+    def own(self, sums: Array) -> Array:
+        return sums
 
     def slopes(self, pairs: Pairs, upstream: Array) -> tuple[dict[str, float], dict[Measure, Array]]:
         by_scale = np.vdot(upstream, pairs.measure(self.measure))
@@ -225,7 +216,7 @@ class Exponential(Part):
     def values(self, pairs: Pairs) -> Array:
         return pairs.exponential(self.measure, self.beta / self.unit)
 
-    def own(self, points: Points) -> float:
+    def own(self, sums: Array) -> float:
         return 1.0
 
     def slopes(self, pairs: Pairs, upstream: Array) -> tuple[dict[str, float], dict[Measure, Array]]:
@@ -276,19 +267,28 @@ class HeightsKernel(Heights, PairKernel):
                 out[some] += out.dtype.type(part.scale) * part.values(pairs)
 
     def own(self, rows: Rows) -> Array:
-        points = self.points(rows)
-        return sum((part.scale * part.own(points) for part in self.parts), np.zeros(rows.n_rows))
+        sums = self._sums(rows)
+        return sum((part.scale * part.own(sums) for part in self.parts), np.zeros(rows.n_rows))
+
+    def _sums(self, rows: Rows) -> Array:
+        """The sums of the heights of samples, (n,)."""
+        return rows.row_sums(np.abs(self.heights(rows)))
+
+    def variance_by_part(self, rows: Rows) -> dict[str, float]:
+        sums = self._sums(rows)
+        named = [part for part in self.parts if part.prefix]
+        return {part.prefix.removesuffix("__"): float(np.mean(part.scale * part.own(sums))) for part in named}
 
     def own_gradient(self, rows: Rows) -> dict[str, Array]:
         """The derivative of ``sum_i K(x_i, x_i)``: distances of a sample to itself do not change."""
-        points = self.points(rows)
+        sums = self._sums(rows)
         found: dict[str, Array] = {}
         slope = 0.0
         for part in self.parts:
-            own = np.broadcast_to(part.own(points), rows.n_rows)
+            own = part.own(sums)
             found |= dict.fromkeys(part.numbers(), np.zeros(()))
-            found[f"{part.prefix}scale"] = own.sum()
-            slope += part.scale if np.ndim(part.own(points)) else 0.0
+            found[f"{part.prefix}scale"] = np.broadcast_to(own, rows.n_rows).sum()
+            slope += part.scale if np.ndim(own) else 0.0
         return found | self.by_name(rows, np.full(len(rows.values), slope))
 
     def by_name(self, rows: Rows, slopes: Array) -> dict[str, Array]:
@@ -420,6 +420,14 @@ class Child:
             return Rows.from_array(np.ones((rows.n_rows, 1)))
         return rows if self.columns is None else rows.select(self.columns)
 
+    def variance_by_part(self, rows: Rows) -> dict[str, float]:
+        """The mean prior variance of samples, by the names of its parts in the sum."""
+        seen = self.rows(rows)
+        inner = self.kernel.variance_by_part(seen)
+        if inner or not self.prefix:
+            return self.named(inner)
+        return {self.prefix.removesuffix("__"): float(np.mean(self.kernel.own(seen)))}
+
     def spread(self, by_feature: Array, n_features: int) -> Array:
         """Numbers of its features, (d,), at the places that these have among all, (D,)."""
         if self.columns is None:
@@ -461,6 +469,9 @@ class SumValue(KernelValue):
     def scaled(self, factor: float) -> Self:
         children = [replace(child, kernel=child.kernel.scaled(factor)) for child in self.children]
         return replace(self, children=tuple(children))
+
+    def variance_by_part(self, rows: Rows) -> dict[str, float]:
+        return {name: value for child in self.children for name, value in child.variance_by_part(rows).items()}
 
     def log_gradient(self, derivatives: Mapping[str, Array]) -> dict[str, Array]:
         found: dict[str, Array] = {}

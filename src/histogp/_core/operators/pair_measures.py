@@ -219,32 +219,27 @@ def row_blocks(left: Points, right: Points, n_threads: int) -> Iterator[tuple[sl
 def height_slopes(pairs: Pairs, slopes: Mapping[Measure, Array], n_threads: int = 1) -> Array:
     """The derivative of ``sum_ij S_ij m_ij``, summed over measures m, for the heights of the left samples, (D, n).
 
-    slopes : S of each measure, (n, m)
+    slopes : S of each measure, (n, m), which are overwritten
     """
     own, others = (np.ascontiguousarray(points.dense().T) for points in (pairs.left, pairs.right))
     out = np.zeros_like(own)
-    # The derivative of a minimum is whether the other is above, that of |a - b| one minus twice that.
-    above = _difference(slopes, "minima", "absolute", 2.0)
-    if above is not None:
-        out += _tiled(pair_loops.sums_above, above, others, own, n_threads)
-    # That of a harmonic term is twice the squared share of the other, that of chi2 a half minus that.
-    shares = _difference(slopes, "harmonic", "chi2", 1.0)
-    if shares is not None:
-        out += _tiled(pair_loops.sums_of_shares, shares, others, own, n_threads)
-    if "absolute" in slopes:
-        out += slopes["absolute"].sum(axis=1)
-    if "chi2" in slopes:
-        out += slopes["chi2"].sum(axis=1) / 2
-    if "squared" in slopes:
+    # The derivative of a minimum is whether the other is above, that of |a - b| one minus twice that; that of a
+    # harmonic term is twice the squared share of the other, that of chi2 a half minus that.
+    for plain, distance, factor, leaf in (
+        ("minima", "absolute", 2, pair_loops.sums_above),
+        ("harmonic", "chi2", 1, pair_loops.sums_of_shares),
+    ):
+        weights = slopes.get(plain)  # type: ignore[call-overload]
+        if (slope := slopes.get(distance)) is not None:  # type: ignore[call-overload]
+            out += factor * slope.sum(axis=1) / 2
+            slope *= -factor
+            weights = slope if weights is None else np.add(weights, slope, out=slope)
+        if weights is not None:
+            out += _tiled(leaf, weights, others, own, n_threads)
+    if (slope := slopes.get("squared")) is not None:
         with suited_blas(2.0 * own.size * others.shape[1]):
-            out += 2 * (own * slopes["squared"].sum(axis=1) - others @ slopes["squared"].T)
+            out += 2 * (own * slope.sum(axis=1) - others @ slope.T)
     return out
-
-
-def _difference(slopes: Mapping[Measure, Array], plus: Measure, minus: Measure, factor: float) -> Array | None:
-    if minus not in slopes:
-        return slopes.get(plus)
-    return slopes.get(plus, 0) - slopes[minus].dtype.type(factor) * slopes[minus]
 
 
 def _tiled(leaf: Any, weights: Array, others: Array, own: Array, n_threads: int) -> Array:

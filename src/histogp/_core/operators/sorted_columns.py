@@ -142,8 +142,7 @@ class SortedOperator(KernelOperator):
 
     def diagonal(self, rows: Rows | None = None) -> Array:
         if rows is not None:
-            heights = self.kernel.transform_rows(rows)
-            return heights.row_sums(heights.values)
+            return self.kernel.own(rows)
         return self._derive("diagonal", lambda: self.data.row_sums(self.heights)).copy()
 
     def columns(self, index: Array, precision: Precision = "double") -> Array:
@@ -537,6 +536,11 @@ class Heights(KernelValue):
 @dataclass(frozen=True, eq=False)
 class Intersection(Heights):
     """The histogram intersection kernel, ``K = sum_d min(h_d(x), h_d(x'))``."""
+
+    def own(self, rows: Rows) -> Array:
+        """``K(x, x)`` of each sample, (n,)."""
+        heights = self.transform_rows(rows)
+        return heights.row_sums(heights.values)
 
     def unseen(self, rows: Rows) -> Rows:
         """Samples as they were given, of those that the kernel sees."""

@@ -143,6 +143,9 @@ class StackedIntersection(Intersection):
         children = [replace(child, kernel=child.kernel.scaled(factor)) for child in self.children]
         return type(self).of(tuple(children), self.n_features)  # type: ignore[return-value]
 
+    def variance_by_part(self, rows: Rows) -> dict[str, float]:
+        return {name: value for child in self.children for name, value in child.variance_by_part(rows).items()}
+
     def log_gradient(self, derivatives: Mapping[str, Array]) -> dict[str, Array]:
         found: dict[str, Array] = {}
         for child, columns in self._slices():

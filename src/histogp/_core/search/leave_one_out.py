@@ -15,7 +15,7 @@ import numpy as np
 from scipy import optimize
 from scipy.linalg import get_lapack_funcs
 
-from histogp._core.data import Array
+from histogp._core.data import Array, mirrored
 from histogp._core.kernel_values import Hyperparameter
 from histogp._core.operators.contract import KernelOperator, Matrix, tuning_of
 from histogp._core.predictors import codes_of
@@ -24,7 +24,7 @@ from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import Optimum, Row, StoppedError
 from histogp._core.search.space import Space
 from histogp._core.solvers.problem import Noise
-from histogp._core.threads import suited_blas
+from histogp._core.threads import over_rows, suited_blas
 
 # Samples that a search looks at: so many for each class, within limits; without a matrix at hand fewer.
 SAMPLES_PER_CLASS = 4
@@ -105,7 +105,7 @@ def leave_one_out_loss(
     share = n_outputs // diagonals.shape[1]  # outputs of one matrix
     alpha, inverse = np.empty_like(targets), np.empty_like(targets)
     inverses = []
-    with suited_blas(float(n) ** 3):
+    with suited_blas(0.0 if n <= MOST_SAMPLES else float(n) ** 3):
         for k, diagonal in enumerate(diagonals.T):
             some = slice(k * share, (k + 1) * share)
             one = inverse_matrix(matrix if k == diagonals.shape[1] - 1 else matrix.copy(), diagonal)
@@ -120,9 +120,12 @@ def leave_one_out_loss(
             # d alpha = -A^-1 dK alpha, and d c = -diag(A^-1 dK A^-1)
             outer = (one @ found.by_alpha[:, some].astype(one.dtype)) @ alpha[:, some].T.astype(one.dtype)
             weighed = one * found.by_inverse[:, some].sum(axis=1).astype(one.dtype)
-            own = outer + outer.T
-            own *= one.dtype.type(-0.5)
-            own -= weighed @ one
+            own = np.empty_like(one)
+            over_rows(lambda rows: np.matmul(weighed[rows], one, out=own[rows]), n, operator.n_threads)  # noqa: B023
+            own *= -1
+            outer *= one.dtype.type(0.5)
+            own -= outer
+            own -= outer.T
             by_noise += float(own.diagonal() @ diagonals[:, k])
             upstream += own
     return Loss(
@@ -145,13 +148,7 @@ def inverse_matrix(matrix: Array, diagonal: Array) -> Array:
     factor, failed = potrf(matrix.T, lower=1, clean=0, overwrite_a=1)
     if failed:
         raise ValueError(f"The kernel matrix with noise {diagonal.min():g} is not positive definite.")
-    out = potri(factor, lower=1, overwrite_c=1)[0].T  # whose upper half is the inverse
-    for begin in range(0, len(out), 512):
-        rows = slice(begin, begin + 512)
-        corner = np.triu(out[rows, rows])
-        out[rows, rows] = corner + np.triu(corner, 1).T
-        out[begin + 512 :, rows] = out[rows, begin + 512 :].T
-    return out
+    return mirrored(potri(factor, lower=1, overwrite_c=1)[0].T)
 
 
 def search_leave_one_out(

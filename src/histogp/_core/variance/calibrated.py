@@ -104,8 +104,7 @@ class CalibratedTables:
     def features(self, rows: Rows, n_threads: int = 1) -> tuple[Array, Array]:
         """s, ``K(x, x)`` and ``K(x, x) - q`` for each test row, (n, 3), and what lies beyond the nodes, (n,)."""
         located = self.layout.locate(rows, n_threads)
-        heights = self.layout.kernel.transform_rows(rows)
-        prior = heights.row_sums(heights.values) - located.beyond
+        prior = self.layout.kernel.own(rows) - located.beyond
         found = self.layout.read(self.table, located, n_threads)
         explained = np.einsum("ij,ij->i", found[:, 1:], found[:, 1:], dtype=np.float64)
         return np.stack([found[:, 0], prior, prior - explained], axis=1), located.beyond
