@@ -41,7 +41,7 @@ from histogp.gp.optimizer import SEARCH_ATTRIBUTES, Optimizer, Tuned, describe_e
 from histogp.gp.posterior_view import PosteriorView
 from histogp.io import schema
 from histogp.kernels import Kernel
-from histogp.kernels._base import Adapted, as_kernel, per_dimension, takes_any_sign
+from histogp.kernels._base import ANY_SIGN_NAMES, Adapted, as_kernel, per_dimension
 
 
 class HistogramGP(CallbackSupportMixin, BaseEstimator):
@@ -109,7 +109,10 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.positive_only = not takes_any_sign(self.kernel)
+        kernel = self.kernel
+        names = {name.strip() for name in kernel.split("+")} if isinstance(kernel, str) else None
+        any_sign = getattr(kernel, "_any_sign", False) if names is None else names <= ANY_SIGN_NAMES
+        tags.input_tags.positive_only = not any_sign
         return tags
 
     @property
@@ -410,8 +413,8 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     def _learn(self, X: Any, y: Any, sample_weight: Any, declared: Array | None, context: Any) -> None:
         """Learn from scratch and set the fitted attributes; ``context`` is that of scikit-learn's callbacks."""
         task = self._task()
-        any_sign = takes_any_sign(self.kernel)
-        X, y = validate_features(self, X, reset=True, y=y, any_sign=any_sign, **task.y_checks)
+        kernel = as_kernel(self.kernel)
+        X, y = validate_features(self, X, reset=True, y=y, any_sign=kernel._any_sign, **task.y_checks)
         encoded = task.encode_first(y, check_sample_weight(sample_weight, X), declared)
         if not encoded.kept.all():
             X, y = X[encoded.kept], None if y is None else y[encoded.kept]
@@ -420,7 +423,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         metadata = {"sample_weight": encoded.samples.weights}
         of_fit = {"estimator": self, "X": X, "y": y, "metadata": metadata}
         context.call_on_fit_task_begin(**of_fit)
-        adapted = as_kernel(self.kernel)._adapt(X, problem.targets, self.noise)
+        adapted = kernel._adapt(X, problem.targets, self.noise)
         operator = adapted.kernel._operator(adapted.value, X, number_of_threads(self.n_jobs))
         if self.prediction == "quantized" and operator.offer(Matrix) is None:
             require(operator, Tables, 'prediction="quantized"')

@@ -30,6 +30,8 @@ _NAMED: dict[str, tuple[str, dict[str, str]]] = {
     "constant": ("Constant", {}),
 }
 SHORT_NAMES = list(_NAMED)
+# Those of kernels whose features may be negative.
+ANY_SIGN_NAMES = {"laplacian", "gaussian", "constant"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +64,7 @@ class Kernel(BaseEstimator):
     def __add__(self, other: Any) -> Kernel:
         if not isinstance(other, Kernel):
             return NotImplemented
-        return _package().Sum([*self._summands(), *other._summands()])
+        return import_module("histogp.kernels").Sum([*self._summands(), *other._summands()])
 
     def __radd__(self, other: Any) -> Kernel:
         return self if other == 0 else NotImplemented  # what the built-in sum starts from
@@ -158,25 +160,13 @@ def as_kernel(kernel: str | Kernel) -> Kernel:
         return clone(kernel)
     if not isinstance(kernel, str):
         raise TypeError(f"The kernel must be one of histogp.kernels or a short name; got {kernel!r}.")
+    package = import_module("histogp.kernels")  # whose classes import this module
     if "+" in kernel:
-        return _package().Sum([as_kernel(name.strip()) for name in kernel.split("+")])
+        return package.Sum([as_kernel(name.strip()) for name in kernel.split("+")])
     if kernel not in SHORT_NAMES:
         raise ValueError(f"Unknown kernel {kernel!r}; known names are {', '.join(map(repr, SHORT_NAMES))}.")
-    package = _package()
     name, parts = _NAMED[kernel]
     return getattr(package, name)(**{key: getattr(package, part)() for key, part in parts.items()})
-
-
-def takes_any_sign(kernel: Any) -> bool:
-    """Whether features may be negative with a kernel, given by a short name or itself; false for what is none."""
-    try:
-        return bool(as_kernel(kernel)._any_sign)
-    except (TypeError, ValueError):
-        return False
-
-
-def _package() -> Any:
-    return import_module("histogp.kernels")  # whose classes import this module
 
 
 def check_positive(name: str, value: Any, also: str = "") -> None:
@@ -212,6 +202,8 @@ def weighting(kernel: Kernel, n_features: int, scale: float = 1.0) -> dict[str, 
 
     scale : of a kernel that is linear in its weights, which makes it a factor of them
     """
+    if not (isinstance(scale, Real) and not isinstance(scale, bool) and 0 < scale < np.inf):
+        check_positive("scale", scale)
     learned = isinstance(kernel.weights, str)
     if learned and kernel.weights != "ard":
         raise ValueError(f'weights must be numbers, None or "ard"; got {kernel.weights!r}.')

@@ -81,7 +81,6 @@ class HistogramIntersection(AdditiveKernel):
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Evaluate the kernel densely: ``K(X, Y)``, or ``K(X, X)`` without Y."""
         X, Y = check_pair(X, Y)
-        self._check()
         kernel = self._value(X.shape[1])
         left, right = (kernel.transform_rows(Rows.from_array(A)) for A in (X, Y))
         out = np.empty((left.n_rows, right.n_rows))
@@ -94,8 +93,10 @@ class HistogramIntersection(AdditiveKernel):
         return Linear(float(self.scale), prefix, "minima")
 
     def _adapt(self, X: Any, targets: Array | None = None, noise: float = 1.0) -> Adapted:
-        self._check()
-        return Adapted(self, self._value(X.shape[1]), noise)
+        n_features = X.shape[1]
+        if self.columns is None:
+            return Adapted(self, Intersection(**heights_of(self, n_features, self.scale)), noise)
+        return Adapted(self, StackedIntersection.of((self._child("", n_features),), n_features), noise)
 
     def _adapt_to(self, operator: KernelOperator, targets: Array | None = None, noise: float = 1.0) -> Adapted:
         return Adapted(self, self._value(operator.n_features), noise)
@@ -111,10 +112,8 @@ class HistogramIntersection(AdditiveKernel):
     def _restore(self, reader: Reader, n_features: int) -> Intersection:
         return self._value(n_features)
 
-    def _value(self, n_features: int) -> Intersection:
-        if self.columns is None:
-            return Intersection(**heights_of(self, n_features, self.scale))
-        return StackedIntersection.of((self._child("", n_features),), n_features)
+    def _value(self, n_features: int) -> Any:
+        return self._adapt(np.empty((0, n_features))).value
 
     def _child(self, prefix: str, n_features: int) -> Child:
         """What it is in a sum of intersection kernels."""
