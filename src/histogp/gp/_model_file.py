@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from histogp._core.data import Rows
-from histogp._core.operators.contract import Features, Tables, require
+from histogp._core.operators.contract import Features, Matrix, Tables, require
 from histogp._core.posterior import Posterior
 from histogp._core.predict_only import Predictor
 from histogp._core.predictors import Codec
@@ -53,6 +53,11 @@ def to_state(estimator: Any, writer: Writer, include_training: bool) -> None:
         return
     grid = None
     if posterior.operator.offer(Features) is None:
+        if posterior.operator.offer(Matrix) is not None:
+            raise ValueError(
+                "This kernel predicts with its training samples: save them too (include_training=True), or fit with "
+                'approximation="nystroem" or "fourier".'
+            )
         require(posterior.operator, Tables, "A model without its training samples")
         if estimator.prediction == "exact":
             raise ValueError(

@@ -229,7 +229,12 @@ def tune(
 
 
 def _searched(optimizer: Optimizer, data: Data, is_classification: bool, rng: np.random.Generator) -> Data:
-    """The data that a search looks at: all, or some of the samples, in single precision where that is enough."""
+    """The data that a search looks at: all, or some of the samples, in single precision where that is enough.
+
+    Of a kernel that is approximated it sees the kernel itself.
+    """
+    exact = data.operator.exactly()
+    data = data if exact is data.operator else replace(data, operator=exact)
     if optimizer.criterion == "loo":
         index = searched_samples(data, is_classification, rng)
         some = data if index is None else data.subset(index)

@@ -128,7 +128,8 @@ class Kernel(BaseEstimator):
         """A copy with hyperparameters that a search found; a scale multiplies the present one."""
         present = self.get_params()
         # Those of kernels; a transform may have a parameter of this name, too.
-        scales = [name for name in values if name == "scale" or (name.endswith("__scale") and "transform__" not in name)]
+        ours = [name for name in values if "transform__" not in name]
+        scales = [name for name in ours if name == "scale" or name.endswith("__scale")]
         return clone(self).set_params(**{**values, **{name: values[name] * present[name] for name in scales}})
 
     def _to_search(self, given: Kernel, value: KernelValue) -> tuple[Kernel, KernelValue]:
@@ -179,11 +180,21 @@ def _package() -> Any:
     return import_module("histogp.kernels")  # whose classes import this module
 
 
+def is_positive(value: Any) -> bool:
+    """Whether it is a finite number above 0."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    try:
+        return 0 < float(value) < np.inf
+    except OverflowError:
+        return False
+
+
 def check_positive(name: str, value: Any, also: str = "") -> None:
     """Refuse what is not a number above 0, or the text ``also``."""
     if isinstance(value, str) and value == also:
         return
-    if not (isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < np.inf):
+    if not is_positive(value):
         other = f' or "{also}"' if also else ""
         raise ValueError(f"{name} must be a number above 0{other}; got {value!r}.")
 

@@ -12,6 +12,7 @@ from histogp._core.maps.additive import Direct
 from histogp._core.maps.points import direct_map
 from histogp._core.maps.random_waves import RandomWaves, normal_frequencies
 from histogp._core.operators.pair_kernels import HeightsKernel
+from histogp.errors import ModelFileError
 from histogp.io.schema import Reader, Writer
 
 
@@ -39,6 +40,8 @@ class HeightWaves:
     is_additive = False
     is_costly = True
     is_normalized = False
+    # Products are sometimes too large: what they leave of the kernel is no covariance.
+    is_below = False
 
     @classmethod
     def draw(cls, kernel: HeightsKernel, rows: Rows) -> HeightWaves:
@@ -97,6 +100,8 @@ class HeightWaves:
         additive: Any = Identity()
         if kernel.exponential is not None and kernel.exponential.measure == "chi2":
             additive = Direct.from_state(reader.child("additive"), n_features)
+            if additive.n_terms != kernel.approximation.n_terms:
+                raise ModelFileError("the terms of its kernel are damaged.")
         shape = (additive.n_terms * n_features, max(1, kernel.approximation.n_components // 2))
         phases = reader.array("phases", np.float64, (0,)) if reader.has("phases") else np.empty(0)
         return cls(kernel, RandomWaves(additive, reader.array("frequencies", np.float64, shape), phases))

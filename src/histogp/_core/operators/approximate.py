@@ -64,6 +64,8 @@ def restored(kernel: PairKernel, reader: Reader) -> PairKernel:
     """The kernel with the map that a model file has, if it has one; believes nothing."""
     name = reader.text("map", ("", "nystroem", "fourier"), default="fourier" if reader.has("frequencies") else "")
     if not name:
+        if kernel.approximation.kind in ("nystroem", "fourier"):
+            raise ModelFileError("the features of its kernel are missing.")
         return kernel
     if name == "fourier" and kernel.exponential is None:
         raise ModelFileError("its features are not those of its kernel.")
@@ -99,7 +101,13 @@ class ApproximateOperator(FeatureOperator):
     def diagonal(self, rows: Rows | None = None) -> Array:
         return self.kernel.own(self.rows if rows is None else rows)
 
-    def remainder(self, rows: Rows, *, pairs: bool = False) -> Array:
+    def prior_covariance(self, rows: Rows, others: Rows) -> Array:
+        is_below = self.kernel.map.is_below
+        return self.kernel.cross(rows, others, self.n_threads) if is_below else self.cross(rows, others)
+
+    def remainder(self, rows: Rows, *, pairs: bool = False) -> Array | float:
+        if not self.kernel.map.is_below:
+            return 0.0
         exact = self.kernel.cross(rows, rows, self.n_threads) if pairs else self.kernel.own(rows)
         for some, Z in self.blocks(rows):
             if pairs:
@@ -108,6 +116,9 @@ class ApproximateOperator(FeatureOperator):
             else:
                 exact[some] = np.maximum(exact[some] - np.einsum("ij,ij->i", Z, Z), 0.0)
         return exact
+
+    def exactly(self) -> DenseOperator:
+        return DenseOperator(self.rows, replace(self.kernel, map=None), self.n_threads)
 
     def with_threads(self, n_threads: int) -> ApproximateOperator:
         return self if n_threads == self.n_threads else ApproximateOperator(self.rows, self.kernel, n_threads)
@@ -122,7 +133,11 @@ class ApproximateOperator(FeatureOperator):
         return cls(Rows.from_state(reader, n_samples, n_features), kernel, n_threads)
 
     def extend(self, rows: Rows) -> ApproximateOperator:
-        return ApproximateOperator(self.rows.followed_by(rows), self.kernel, self.n_threads)
+        """The operator with further samples; landmarks are chosen anew as long as there are fewer than asked for."""
+        kernel = self.kernel
+        if kernel.map.is_below and kernel.map.n_components < kernel.approximation.n_components:
+            kernel = replace(kernel, map=None)
+        return ApproximateOperator(self.rows.followed_by(rows), kernel, self.n_threads)
 
     def remove(self, index: Any) -> Any:
         kept = np.delete(np.arange(self.n_samples), np.asarray(index, int))

@@ -36,7 +36,7 @@ class KernelOperator(ABC):
     kernel : the frozen value with the hyperparameters
     n_threads : parts in which compiled loops run; results depend on it in rounding only
     scale : the unit of single-precision columns, a power of two: float32 cannot hold features of any magnitude
-    cost : numbers that one product with a vector visits, non-zeros of the data: for the choice between algorithms
+    cost : numbers that one product with a vector visits, mostly non-zeros of the data: to choose between algorithms
     block_width : vectors that a product handles together; fewer cost as much
     """
 
@@ -83,6 +83,19 @@ class KernelOperator(ABC):
     @abstractmethod
     def release(self) -> None:
         """Drop what was derived for speed; it comes back when it is needed."""
+
+    def prior_covariance(self, rows: Rows, others: Rows) -> Array:
+        """The covariance of test rows and others before anything is observed, (n, m); its diagonal is `diagonal`."""
+        return self.cross(rows, others)
+
+    @property
+    def n_nonzeros(self) -> int:
+        """Non-zeros of the training samples."""
+        return self.cost
+
+    def exactly(self) -> KernelOperator:
+        """The operator of the kernel itself, where this one approximates it: what a search looks at."""
+        return self
 
     def offer(self, capability: type[Capability]) -> Capability | None:
         """What implements the capability here, or None."""

@@ -66,6 +66,10 @@ class DenseOperator(KernelOperator):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
 
+    @property
+    def n_nonzeros(self) -> int:
+        return len(self.rows.values)
+
     def release(self) -> None:
         self._matrix = self._measured = None
 
@@ -125,8 +129,15 @@ class DenseOperator(KernelOperator):
     def training_rows(self) -> Rows:
         return self.rows
 
-    def extend(self, rows: Rows) -> DenseOperator:
-        """The operator with further samples; a matrix that is there is bordered."""
+    def extend(self, rows: Rows) -> Any:
+        """The operator with further samples; a matrix that is there is bordered.
+
+        With more than 12,000 samples it is the one that the kernel's approximation calls for.
+        """
+        if self.n_samples + rows.n_rows > MOST_EXACT_SAMPLES:
+            from histogp._core.operators.approximate import pair_operator  # which imports this module
+
+            return pair_operator(self.rows.followed_by(rows), self.kernel, self.n_threads)
         matrix = self._matrix
         if matrix is not None:
             n, n_all = self.n_samples, self.n_samples + rows.n_rows

@@ -252,6 +252,8 @@ class HeightsKernel(Heights, PairKernel):
 
     def has_heights_of(self, other: HeightsKernel) -> bool:
         """Whether samples have the same heights under another kernel of this kind."""
+        if type(self.transform) is not type(other.transform) or self.of_transform.keys() != other.of_transform.keys():
+            return False
         same = [np.array_equal(self.of_transform[name], other.of_transform[name]) for name in self.of_transform]
         if self.weights is None or other.weights is None:
             return all(same) and self.weights is other.weights
@@ -420,7 +422,7 @@ class Child:
         return out
 
     def own(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of the values by name that are its own, under its own names."""
+        """What is its own among values by name, under its own names."""
         return {name.removeprefix(self.prefix): value for name, value in values.items() if name.startswith(self.prefix)}
 
     def named(self, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -98,7 +98,7 @@ class System(ABC):
             worst = max(worst, excess)
         # To second order in the residuals, and symmetric.
         explained = kernel.T @ values + values.T @ residual
-        out = self.operator.cross(rows, rows) - (explained + explained.T) / 2
+        out = self.operator.prior_covariance(rows, rows) - (explained + explained.T) / 2
         np.fill_diagonal(out, np.clip(out.diagonal(), 0.0, None))
         return out, worst
 
