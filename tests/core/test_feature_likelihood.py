@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from chi2_features import features, some_points
-from kernel_operators import FixedChi2, kernel_operator
+from kernel_operators import FixedChi2, kernel_operator, waves_operator
 from oracles import histograms
 from scipy.stats import multivariate_normal
 
@@ -102,8 +102,10 @@ def test_derivatives_are_finite_differences(kernel, noise):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
 
 
-def waves_operator(n_features, weight=None):
-    return kernel_operator(X, ExpChi2(n_features, beta=2.0, weights=weight), 1)
+def one_weight(n_features, weight=None):
+    """Random waves, with a weight for all of them."""
+    approximate = kernel_operator(X, ExpChi2(n_features, beta=2.0, approximation="fourier"))
+    return waves_operator(X, approximate.kernel.map.waves, weight)
 
 
 ONE_WEIGHT = [0.0, 1e-20, 1e-9, 0.3, 1.0, 40.0]
@@ -116,7 +118,7 @@ by_rank = pytest.mark.parametrize("n_features", [20, N, 150], ids=["fewer", "as 
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("weight", ONE_WEIGHT)
 def test_one_weight_for_all_by_an_eigendecomposition_and_by_factors(weight, noise, factor, n_features):
-    objective = FeatureObjective(Data(waves_operator(n_features), NOISES[noise], Y))
+    objective = FeatureObjective(Data(one_weight(n_features), NOISES[noise], Y))
     for group in objective._groups:
         scaled = objective._by_spectrum(group, weight, factor)
         plain = objective._by_factor(group, np.array([weight]), factor, True)
@@ -130,9 +132,9 @@ def test_one_weight_for_all_by_an_eigendecomposition_and_by_factors(weight, nois
 @pytest.mark.parametrize("weight", [None, 0.0, 0.3, 40.0])
 def test_one_weight_for_all_by_dense_factors(weight, noise, n_features):
     weights = None if weight is None else np.array([weight])
-    objective = FeatureObjective(Data(waves_operator(n_features, 2.0), NOISES[noise], Y))
+    objective = FeatureObjective(Data(one_weight(n_features, 2.0), NOISES[noise], Y))
     for factor in (1.0, 0.3):
-        operator = waves_operator(n_features, weight)
+        operator = one_weight(n_features, weight)
         expected = exact_likelihood(operator, NOISES[noise].scaled(factor), Y, derivatives=True)
         close_to(objective.at(weights, factor), expected, rtol=1e-6)
         only_value = objective.at(weights, factor, derivatives=False)
@@ -142,7 +144,7 @@ def test_one_weight_for_all_by_dense_factors(weight, noise, n_features):
 
 @by_rank
 def test_one_weight_for_all_is_the_log_density_of_the_targets(n_features):
-    operator = waves_operator(n_features)
+    operator = one_weight(n_features)
     K = operator.matrix()
     objective = FeatureObjective(Data(operator, NOISES["per sample"], Y))
     for weight, factor in ((0.5, 1.0), (3.0, 0.2)):
@@ -154,7 +156,7 @@ def test_one_weight_for_all_is_the_log_density_of_the_targets(n_features):
 @by_rank
 @pytest.mark.parametrize("noise", NOISES)
 def test_derivatives_by_one_weight_are_finite_differences(noise, n_features):
-    operator = waves_operator(n_features, 0.7)
+    operator = one_weight(n_features, 0.7)
     objective = FeatureObjective(Data(operator, NOISES[noise], Y))
     space = Space.of(operator.kernel, Rows.from_array(X), 0.1, 1.0)
     assert [one.name for one in space.free] == ["noise", "scale"]

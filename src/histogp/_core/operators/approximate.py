@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from histogp._core.data import Array, Rows
+from histogp._core.data import Array, Rows, power_of_two
 from histogp._core.maps.height_waves import HeightWaves
 from histogp._core.maps.landmarks import Landmarks, approximation_error
 from histogp._core.operators.contract import KernelOperator, check_same_kind
@@ -97,6 +97,7 @@ class ApproximateOperator(FeatureOperator):
             kernel = replace(kernel, map=choose_map(kernel, rows, n_threads))
         super().__init__(rows, FeatureKernel(kernel.map, n_features=kernel.n_features), n_threads)
         self.kernel = kernel
+        self.scale = power_of_two(float(kernel.own(rows).max(initial=0.0)))
 
     def diagonal(self, rows: Rows | None = None) -> Array:
         return self.kernel.own(self.rows if rows is None else rows)

@@ -151,6 +151,8 @@ class DenseOperator(KernelOperator):
 
     def remove(self, index: Any) -> DenseOperator:
         kept = np.delete(np.arange(self.n_samples), np.asarray(index, int))
+        if len(kept) <= MOST_EXACT_SAMPLES < self.n_samples:  # few enough for double precision
+            return DenseOperator(self.rows.take(kept), self.kernel, self.n_threads)
         matrix = None if self._matrix is None else self._matrix[np.ix_(kept, kept)]
         return DenseOperator(self.rows.take(kept), self.kernel, self.n_threads, matrix, self.dtype)
 
