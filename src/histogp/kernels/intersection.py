@@ -61,6 +61,7 @@ class HistogramIntersection(AdditiveKernel):
         scale: float = 1.0,
         columns: Any = None,
     ):
+        """Keep the parameters as they are given; the `fit` of an estimator checks them."""
         self.transform = transform
         self.weights = weights
         self.groups = groups

@@ -76,8 +76,8 @@ def restored(kernel: PairKernel, reader: Reader) -> PairKernel:
 class ApproximateOperator(FeatureOperator):
     """A kernel that is evaluated pair by pair, approximated by the products of features.
 
-    The prior variance is that of the kernel itself; what features leave of it is in the posterior variance, too, so
-    that this is not too small far away from all landmarks. A change of the samples that leaves few makes a
+    The prior variance is that of the kernel itself; what landmarks leave of it is in the posterior variance, too, so
+    that this is not too small far away from all of them. A change of the samples that leaves few makes a
     `DenseOperator` of it, unless the approximation was asked for.
 
     Parameters
@@ -107,6 +107,7 @@ class ApproximateOperator(FeatureOperator):
         return self.kernel.cross(rows, others, self.n_threads) if is_below else self.cross(rows, others)
 
     def remainder(self, rows: Rows, *, pairs: bool = False) -> Array | float:
+        """What landmarks leave of the kernel; waves leave nothing of a sample's own value, and are taken as they are."""
         if not self.kernel.map.is_below:
             return 0.0
         exact = self.kernel.cross(rows, rows, self.n_threads) if pairs else self.kernel.own(rows)

@@ -19,7 +19,7 @@ from histogp.io.schema import Reader, Writer
 class FeatureKernel(KernelValue):
     """``K(x, y) = phi(x)^T W phi(y)`` for the features phi of a map.
 
-    ``map`` is a `Direct` or a `RandomWaves`. An additive one has a weight for each feature of the data, which its terms
+    ``map`` is a `Direct`, or one of an approximate kernel. An additive one has a weight for each feature of the data, which its terms
     share; others have one for all.
     """
 
