@@ -25,7 +25,7 @@ from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegre
 from histogp._core.maps.pair_distances import inverse_median, most_likely
 from histogp.active import pool, query
 from histogp.io import container
-from histogp.kernels import ExpChi2
+from histogp.kernels import ExpChi2, Exponential, Laplacian, Power
 
 pytestmark = pytest.mark.portable
 
@@ -516,6 +516,21 @@ def test_the_likelihood_at_other_scales_widths_and_noise(kind):
             model.log_marginal_likelihood(others)
         with pytest.raises(ValueError, match="kind"):
             HistogramGPClassifier(others).fit(X, Y).log_marginal_likelihood(KERNELS[kind])
+
+
+@pytest.mark.parametrize("first", range(4))
+def test_the_likelihood_of_other_kernels_of_pairs(first):
+    """Heights of the samples are not taken for those of another transform or weights."""
+    kernels = [
+        Laplacian(unit=0.7),
+        Laplacian(unit=0.7, transform=Power(0.5)),
+        Laplacian(unit=0.7, transform=Exponential(0.5)),
+        ExpChi2(beta=2.0, scale=1.5),
+    ]
+    model = HistogramGPClassifier(kernels[first]).fit(X, Y)
+    for kernel in [*kernels, Laplacian(unit=0.7, weights=[1.0, 2.0, 3.0, 0.0, 1.0])]:
+        expected = density(kernel(X), np.full(N, 0.3), signs())
+        assert model.log_marginal_likelihood(kernel, 0.3) == pytest.approx(expected, rel=1e-9)
 
 
 @by_kind

@@ -107,7 +107,7 @@ class ApproximateOperator(FeatureOperator):
         return self.kernel.cross(rows, others, self.n_threads) if is_below else self.cross(rows, others)
 
     def remainder(self, rows: Rows, *, pairs: bool = False) -> Array | float:
-        """What landmarks leave of the kernel; waves leave nothing of a sample's own value, and are taken as they are."""
+        """What landmarks leave of the kernel. Waves leave nothing of a sample's own value: they count as the kernel."""
         if not self.kernel.map.is_below:
             return 0.0
         exact = self.kernel.cross(rows, rows, self.n_threads) if pairs else self.kernel.own(rows)

@@ -19,8 +19,8 @@ from histogp.io.schema import Reader, Writer
 class FeatureKernel(KernelValue):
     """``K(x, y) = phi(x)^T W phi(y)`` for the features phi of a map.
 
-    ``map`` is a `Direct`, or one of an approximate kernel. An additive one has a weight for each feature of the data, which its terms
-    share; others have one for all.
+    ``map`` is a `Direct`, or that of an approximate kernel. An additive one has a weight for each feature of the data,
+    which its terms share; others have one for all.
     """
 
     map: Any

@@ -506,7 +506,7 @@ class PairSum(SumValue, PairKernel):
         return found
 
     def relevance(self, rows: Rows) -> Array:
-        """Those of the kernels, each as much as its part of the prior variance."""
+        """Shares of the kernels, each as much as its part of the prior variance."""
         share = np.zeros(self.n_features)
         for child in self.children:
             seen = child.rows(rows)
