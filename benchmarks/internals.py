@@ -17,6 +17,6 @@ def intersection_operator(X: Any, kernel: Any) -> Any:
 
 
 def random_features(model: Any) -> tuple[float, Any]:
-    """The factor of the ExpChi2 kernel of a fitted model, and its feature map."""
+    """The factor of the ExpChi2 kernel of a fitted model, and its random waves."""
     value = model._posterior.kernel
-    return 1.0 if value.weights is None else float(value.weights[0]), value.map
+    return value.parts[0].scale, value.map.waves

@@ -86,11 +86,13 @@ def _without_names(path):
     return model
 
 
-def test_fit_with_exp_chi2_from_options_to_evaluation(run):
+@pytest.mark.parametrize("approximation", ["nystroem", "fourier"])
+def test_fit_with_exp_chi2_from_options_to_evaluation(approximation, run):
     options = ["--kernel", "exp-chi2", "--components", "60", "--terms", "2", "--beta", "2.5", "--seed", "3"]
+    options += ["--approximation", approximation]
     run("fit", "train.csv", "--label", "color", "-o", "m.histogp", *options)
     model = _without_names("m.histogp")
-    expected = {"n_components": 60, "n_terms": 2, "beta": 2.5, "random_state": 3}
+    expected = {"n_components": 60, "n_terms": 2, "beta": 2.5, "random_state": 3, "approximation": approximation}
     assert model.kernel_.get_params().items() >= expected.items()
     out = run("evaluate", "m.histogp", "test.csv", "--label", "color", "--top-k", "2", "--report", "page.html")
     expected = top_k_accuracy_score(NAMES[:20], model.decision_function(X[:20]), k=2, labels=model.classes_)
@@ -100,6 +102,16 @@ def test_fit_with_exp_chi2_from_options_to_evaluation(run):
     np.testing.assert_allclose(
         _without_names("p.histogp").decision_function(X), model.decision_function(X), rtol=0, atol=1e-12
     )
+
+
+def test_an_exact_kernel_needs_its_rows(run):
+    options = ["--label", "color", "--kernel", "exp-chi2", "--optimize", "gradient", "-o", "m.histogp"]
+    said = run("fit", "train.csv", *options)
+    model = histogp.load("m.histogp")
+    assert f"scale {model.kernel_.scale:.4g}, beta {model.kernel_.beta:.4g}" in said
+    assert not model.posterior_.offers("features")
+    sentence = run("fit", "train.csv", *options, "--predict-only", code=2)
+    assert "--predict-only needs --approximation nystroem or fourier: exact prediction reads the training" in sentence
 
 
 def test_streams_with_exp_chi2_and_blocks(run):
@@ -136,7 +148,9 @@ def test_streams_with_exp_chi2_and_blocks(run):
         (["--kernel", "chi2", "--beta", "1"], "--beta is for --kernel exp-chi2"),
         (["--kernel", "chi2", "--components", "5"], "--components is for --kernel exp-chi2"),
         (["--kernel", "hik", "--terms", "5"], "--terms is for --kernel chi2 or exp-chi2"),
-        (["--kernel", "exp-chi2", "--ard", "--optimize", "gradient"], "weights must be a finite number"),
+        (["--kernel", "exp-chi2", "--ard", "--optimize", "gradient"], "--ard is not for --kernel exp-chi2, which"),
+        (["--kernel", "hik", "--approximation", "exact"], "--approximation is for --kernel exp-chi2"),
+        (["--kernel", "exp-chi2", "--stream", "--approximation", "fourier"], "--approximation is not for --stream"),
         (["--kernel", "chi2", "--block", "0:2"], "--block needs --stream"),
         (["--kernel", "chi2", "--stream", "--block", "2"], "not two numbers"),
         (["--kernel", "chi2", "--stream", "--block-weights", "evidence"], "--block-weights needs --block"),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from chi2_features import features, some_points
-from kernel_operators import FixedChi2, kernel_operator
+from kernel_operators import FixedChi2, kernel_operator, waves_operator
 from oracles import histograms
 from scipy.stats import multivariate_normal
 
@@ -162,8 +162,10 @@ def test_a_scale_needs_one_small_space_and_weights_few_features(monkeypatch):
     assert not FeatureObjective.suits_scale(kernel_operator(X, HistogramIntersection()), NOISES["scalar"])
 
 
-def waves_operator(n_features, weight=None):
-    return kernel_operator(X, ExpChi2(n_features, beta=2.0, weights=weight), 1)
+def one_weight(n_features, weight=None):
+    """Random waves, with a weight for all of them."""
+    approximate = kernel_operator(X, ExpChi2(n_features, beta=2.0, approximation="fourier"))
+    return waves_operator(X, approximate.kernel.map.waves, weight)
 
 
 ONE_WEIGHT = [0.0, 1e-20, 1e-9, 0.3, 1.0, 40.0]
@@ -176,7 +178,7 @@ by_rank = pytest.mark.parametrize("n_features", [20, N, 150], ids=["fewer", "as 
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("weight", ONE_WEIGHT)
 def test_one_scale_for_all_by_a_tridiagonal_matrix_and_by_factors(weight, noise, factor, n_features):
-    objective = FeatureObjective(Data(waves_operator(n_features), NOISES[noise], Y))
+    objective = FeatureObjective(Data(one_weight(n_features), NOISES[noise], Y))
     for group in objective._groups:
         scaled = group.at_scale(weight, factor)
         plain = objective._by_factor(group, np.array([weight]), factor, True)
@@ -190,9 +192,9 @@ def test_one_scale_for_all_by_a_tridiagonal_matrix_and_by_factors(weight, noise,
 @pytest.mark.parametrize("weight", [None, 0.0, 0.3, 40.0])
 def test_one_weight_for_all_by_dense_factors(weight, noise, n_features):
     weights = None if weight is None else np.array([weight])
-    objective = FeatureObjective(Data(waves_operator(n_features, 2.0), NOISES[noise], Y))
+    objective = FeatureObjective(Data(one_weight(n_features, 2.0), NOISES[noise], Y))
     for factor in (1.0, 0.3):
-        operator = waves_operator(n_features, weight)
+        operator = one_weight(n_features, weight)
         expected = exact_likelihood(operator, NOISES[noise].scaled(factor), Y, derivatives=True)
         close_to(objective.at(weights, factor), expected, rtol=1e-6)
         only_value = objective.at(weights, factor, derivatives=False)
@@ -202,7 +204,7 @@ def test_one_weight_for_all_by_dense_factors(weight, noise, n_features):
 
 @by_rank
 def test_one_weight_for_all_is_the_log_density_of_the_targets(n_features):
-    operator = waves_operator(n_features)
+    operator = one_weight(n_features)
     K = operator.matrix()
     objective = FeatureObjective(Data(operator, NOISES["per sample"], Y))
     for weight, factor in ((0.5, 1.0), (3.0, 0.2)):
@@ -214,7 +216,7 @@ def test_one_weight_for_all_is_the_log_density_of_the_targets(n_features):
 @by_rank
 @pytest.mark.parametrize("noise", NOISES)
 def test_derivatives_by_one_weight_are_finite_differences(noise, n_features):
-    operator = waves_operator(n_features, 0.7)
+    operator = one_weight(n_features, 0.7)
     objective = FeatureObjective(Data(operator, NOISES[noise], Y))
     space = Space.of(operator.kernel, Rows.from_array(X), 0.1, 1.0)
     assert [one.name for one in space.free] == ["noise", "scale"]

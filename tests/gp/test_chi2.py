@@ -267,7 +267,7 @@ def test_the_search_ends_where_the_dense_likelihood_is_largest(n):
     assert -model.log_marginal_likelihood_ == pytest.approx(oracle.fun, abs=0.01)
     assert model.log_marginal_likelihood() == pytest.approx(model.log_marginal_likelihood_)
     if n == N:
-        np.testing.assert_allclose(np.log([model.kernel_.weights, model.noise_]), oracle.x, atol=0.1)
+        np.testing.assert_allclose(np.log([model.kernel_.scale, model.noise_]), oracle.x, atol=0.1)
 
 
 def test_every_weight_is_where_the_likelihood_is_stationary():

@@ -307,7 +307,8 @@ class Posterior:
         start: Array | None,
     ) -> tuple[Posterior, Solution]:
         """Condition on targets of the operator with further ``rows``, perhaps none, after those that are there."""
-        system = self.kept_system
+        # Where further samples have brought another feature map, what was known is of no use.
+        system = self.kept_system if operator.kernel is self.operator.kernel else None
         if system is not None:
             system = update_system(system.with_options(options), operator, rows, noise, targets.shape[1])
         rng = np.random.default_rng(self.seed)

@@ -11,7 +11,7 @@ from scipy.special import log_softmax, softmax
 
 from histogp._core.data import Array, Rows
 from histogp._core.likelihood import exact_likelihood
-from histogp._core.operators.contract import KernelOperator, tuning_of, updates_of
+from histogp._core.operators.contract import Features, KernelOperator, tuning_of, updates_of
 from histogp._core.solvers import direct_options
 from histogp._core.solvers.problem import Noise
 from histogp._core.threads import single_threaded_blas
@@ -62,6 +62,8 @@ def leave_one_out(posterior: Any, options: VarianceOptions) -> LeftOut:
         tables = posterior.prepared(CALIBRATED, options, keep=False)
         index, latent, shortfall = tables.left_out, tables.left_out_variances[:, None], tables.shortfall
     means = targets[index] - alpha[index] * (latent + noise.diagonals()[index])
+    if (features := operator.offer(Features)) is not None:
+        latent = latent + np.reshape(features.remainder(updates_of(operator).training_rows().take(index)), (-1, 1))
     return LeftOut(index, means, np.maximum(latent, 0.0), shortfall)
 
 

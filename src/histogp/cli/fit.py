@@ -29,7 +29,7 @@ histogp fit train.csv --label species --kernel hik-poly --optimize gradient -o m
 histogp fit X.npy --labels y.npy --prediction quantized --predict-only -o small.histogp
 histogp fit houses.parquet --label price --task regression --ignore id -o model.histogp
 histogp fit usual.csv --one-class -o model.histogp
-histogp fit train.csv --label species --kernel exp-chi2 --components 4000 --optimize gradient -o model.histogp
+histogp fit train.csv --label species --kernel exp-chi2 --approximation nystroem --optimize gradient -o model.histogp
 histogp fit --kernel chi2 --stream 'data/*.parquet' --label y --resume -o model.histogp
 """
 
@@ -61,6 +61,12 @@ def add_command(commands: Any) -> None:
         "suits new rows: about one in twenty of them counts as an outlier if they are like the training rows",
     )
     parser.add_argument("--kernel", choices=list(SHORT_NAMES), default="hik", help="default: hik")
+    parser.add_argument(
+        "--approximation",
+        choices=["auto", "exact", "nystroem", "fourier"],
+        help="how a kernel works that is evaluated pair by pair, such as exp-chi2: with its matrix, by landmarks, or "
+        "by random waves; default: auto, which is exact up to 12,000 rows",
+    )
     parser.add_argument("--eta", type=float, help="the kernel's exponent (hik-poly) or growth (hik-exp)")
     parser.add_argument(
         "--noise",
@@ -87,7 +93,8 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--predict-only",
         action="store_true",
-        help="leave the training rows out of the file; needs --prediction quantized, or --kernel chi2 or exp-chi2",
+        help="leave the training rows out of the file; needs --prediction quantized, --kernel chi2, or --approximation "
+        "nystroem or fourier",
     )
     parser.add_argument(
         "--variance",
@@ -109,8 +116,9 @@ def run(options: argparse.Namespace) -> None:
         return
     stream.refuse_options(options)
     model = _one_class(options) if options.one_class else _supervised(options)
-    if options.predict_only and options.prediction != "quantized" and options.kernel not in stream.KERNELS:
-        raise DataError("--predict-only needs --prediction quantized: exact prediction reads the training rows.")
+    if options.predict_only and options.prediction != "quantized" and not _has_features(options):
+        remedy = "--approximation nystroem or fourier" if options.kernel in _pairwise() else "--prediction quantized"
+        raise DataError(f"--predict-only needs {remedy}: exact prediction reads the training rows.")
     replaceable(Path(options.output))
     with progress(f"reading {options.data}") as advance:
         X, y, names = read_rows(options) if options.one_class else read_data(options, options.task)
@@ -161,7 +169,7 @@ def _one_class(options: argparse.Namespace) -> Any:
         if given:
             raise DataError(f"--one-class and {name} exclude each other: there are no labels to learn from.")
     criterion = options.criterion or "variance"
-    reads_training = criterion != "mean" and options.variance is None and options.kernel not in stream.KERNELS
+    reads_training = criterion != "mean" and options.variance is None and not _has_features(options)
     if options.predict_only and reads_training:
         *first, last = VARIANCE_TABLES
         raise DataError(
@@ -178,6 +186,16 @@ def _one_class(options: argparse.Namespace) -> Any:
     )
 
 
+def _pairwise() -> list[str]:
+    """The kernels that are evaluated pair by pair."""
+    return [name for name in SHORT_NAMES if "approximation" in as_kernel(name).get_params()]
+
+
+def _has_features(options: argparse.Namespace) -> bool:
+    """Whether predictions come from features, without the training rows."""
+    return options.kernel == "chi2" or options.approximation in ("nystroem", "fourier")
+
+
 def _kernel(options: argparse.Namespace) -> Any:
     """The kernel with the parameters that options give."""
     kernel: Any = as_kernel(options.kernel)
@@ -188,6 +206,8 @@ def _kernel(options: argparse.Namespace) -> Any:
     if options.ard:
         if not options.optimize:
             raise DataError("--ard needs --optimize, which learns the weights.")
+        if "weights" not in kernel.get_params():
+            raise DataError(f"--ard is not for --kernel {options.kernel}, which has no weights.")
         kernel.set_params(weights="ard")
     return kernel
 
@@ -238,8 +258,10 @@ def _found(model: Any) -> str:
     found |= {in_words(name, ("noise", "scale")): value for name, value in of_transform.items()}
     if np.ndim(kernel.weights):
         found["features with a weight"] = np.count_nonzero(kernel.weights)
-    elif kernel.weights is not None:
-        found["scale"] = kernel.weights
+    else:
+        found["scale"] = kernel.scale
+    if "beta" in kernel.get_params():
+        found["beta"] = kernel.beta
     return (
         f"found in {len(model.optimization_path_['n_samples'])} evaluations: "
         + ", ".join(f"{name} {value:.4g}" for name, value in found.items())

@@ -368,7 +368,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             By custom with the ending ``.histogp``.
         include_training : bool, default=True
             Whether the training samples go into the file. Without them it is small and the model only
-            predicts, with ``prediction="quantized"`` or a kernel "chi2" or "exp-chi2".
+            predicts, with ``prediction="quantized"``, the kernel "chi2", or one with an approximation.
         """
         check_is_fitted(self)
         schema.save(self, path, include_training=bool(include_training))
@@ -604,7 +604,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         self._install(posterior, codec, encoded.samples)
         self.feature_relevance_ = posterior.operator.relevance()
         self.n_samples_ = posterior.operator.n_samples
-        self.n_nonzeros_ = posterior.operator.cost
+        self.n_nonzeros_ = posterior.operator.n_nonzeros
         self.n_iter_ = solution.n_iterations
         self.residual_ = solution.relative_residuals
         self.n_products_ = solution.n_products

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from histogp._core.data import Array
-from histogp._core.operators.contract import KernelOperator, Matrix, tuning_of, updates_of
+from histogp._core.operators.contract import Approximate, KernelOperator, Matrix, tuning_of, updates_of
 from histogp._core.search.leave_one_out import ENOUGH_STEPS, search_leave_one_out, searched_samples
 from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import OptimizationOptions, Row, optimize_likelihood
@@ -229,7 +229,13 @@ def tune(
 
 
 def _searched(optimizer: Optimizer, data: Data, is_classification: bool, rng: np.random.Generator) -> Data:
-    """The data that a search looks at: all, or some of the samples, in single precision where that is enough."""
+    """The data that a search looks at: all, or some of the samples, in single precision where that is enough.
+
+    Of a kernel that is approximated it sees the kernel itself.
+    """
+    approximate = data.operator.offer(Approximate)
+    if approximate is not None and approximate.exactly() is not data.operator:
+        data = replace(data, operator=approximate.exactly())
     if optimizer.criterion == "loo":
         index = searched_samples(data, is_classification, rng)
         some = data if index is None else data.subset(index)

@@ -418,7 +418,10 @@ class Reader:
         known = {name: one for name, one in signature.items() if one.kind is not one.VAR_KEYWORD}
         if not isinstance(given, dict):
             raise ModelFileError(f"the parameters of its {cls.__name__} are damaged.")
-        given = {RENAMED.get((cls.__name__, name), name): value for name, value in given.items()}
+        renamed = {RENAMED.get((cls.__name__, name), name): value for name, value in given.items()}
+        if len(renamed) < len(given):
+            raise ModelFileError(f"a parameter of its {cls.__name__} is there twice.")
+        given = renamed
         if cls.__name__ == "ExpChi2" and given.get("scale", 1.0) is None:
             given["scale"] = 1.0
         for name in sorted(given.keys() - known.keys()):

@@ -169,11 +169,21 @@ def as_kernel(kernel: str | Kernel) -> Kernel:
     return getattr(package, name)(**{key: getattr(package, part)() for key, part in parts.items()})
 
 
+def is_positive(value: Any) -> bool:
+    """Whether it is a finite number above 0."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    try:
+        return 0 < float(value) < np.inf
+    except OverflowError:
+        return False
+
+
 def check_positive(name: str, value: Any, also: str = "") -> None:
     """Refuse what is not a number above 0, or the text ``also``."""
     if isinstance(value, str) and value == also:
         return
-    if not (isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < np.inf):
+    if not is_positive(value):
         other = f' or "{also}"' if also else ""
         raise ValueError(f"{name} must be a number above 0{other}; got {value!r}.")
 
@@ -202,7 +212,7 @@ def weighting(kernel: Kernel, n_features: int, scale: float = 1.0) -> dict[str, 
 
     scale : of a kernel that is linear in its weights, which makes it a factor of them
     """
-    if not (isinstance(scale, Real) and not isinstance(scale, bool) and 0 < scale < np.inf):
+    if type(scale) is not float or not 0 < scale < np.inf:
         check_positive("scale", scale)
     learned = isinstance(kernel.weights, str)
     if learned and kernel.weights != "ard":

@@ -38,6 +38,7 @@ class PairwiseKernel(Kernel):
         return self._value(X.shape[1]).cross(Rows.from_array(X), Rows.from_array(Y))
 
     def _adapt(self, X: Any, targets: Array | None = None, noise: float = 1.0) -> Adapted:
+        """Take from up to 2,000 training samples what is left to them; features are made by the operator."""
         self._check()
         index = np.arange(X.shape[0])
         if len(index) > ADAPTED_FROM:

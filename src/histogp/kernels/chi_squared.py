@@ -17,7 +17,7 @@ from histogp._core.maps.random_waves import SAMPLINGS
 from histogp._core.operators.feature_kernels import FeatureKernel, FeatureOperator
 from histogp._core.operators.pair_kernels import Approximation, Exponential, Linear
 from histogp.io.schema import Reader
-from histogp.kernels._base import Adapted, AdditiveKernel, Kernel, check_pair, selected, weighting
+from histogp.kernels._base import Adapted, AdditiveKernel, Kernel, check_pair, is_positive, selected, weighting
 from histogp.kernels._pairwise import PairwiseKernel
 
 # Training samples up to which an update adapts the features to the data again.
@@ -222,9 +222,5 @@ class ExpChi2(PairwiseKernel):
             raise ValueError(f"n_terms must be a whole number from 1 to {MOST_TERMS}; got {self.n_terms!r}.")
         if self.sampling not in SAMPLINGS:
             raise ValueError(f"sampling must be one of {', '.join(map(repr, SAMPLINGS))}; got {self.sampling!r}.")
-        if self.beta not in ("median", "evidence") and not _is_positive(self.beta):
+        if self.beta not in ("median", "evidence") and not is_positive(self.beta):
             raise ValueError(f'beta must be a number above 0, "median" or "evidence"; got {self.beta!r}.')
-
-
-def _is_positive(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < np.inf

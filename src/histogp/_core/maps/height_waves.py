@@ -12,6 +12,7 @@ from histogp._core.maps.additive import Direct
 from histogp._core.maps.points import direct_map
 from histogp._core.maps.random_waves import RandomWaves, normal_frequencies
 from histogp._core.operators.pair_kernels import HeightsKernel
+from histogp.errors import ModelFileError
 from histogp.io.schema import Reader, Writer
 
 
@@ -41,6 +42,8 @@ class HeightWaves:
     is_additive = False
     is_costly = True
     is_normalized = False
+    # Products are sometimes too large: what they leave of the kernel is no covariance.
+    is_below = False
 
     @classmethod
     def draw(cls, kernel: HeightsKernel, rows: Rows) -> HeightWaves:
@@ -100,6 +103,8 @@ class HeightWaves:
         additive: Any = Identity()
         if kernel.exponential is not None and kernel.exponential.measure == "chi2":
             additive = Direct.from_state(reader.child("additive"), n_features)
+            if additive.n_terms != kernel.approximation.n_terms:
+                raise ModelFileError("the terms of its kernel are damaged.")
         shape = (additive.n_terms * n_features, max(1, kernel.approximation.n_components // 2))
         phases = reader.array("phases", np.float64, (0,)) if reader.has("phases") else np.empty(0)
         error = float(reader.array("error", np.float64, (1,), finite=False)[0]) if reader.has("error") else np.nan

@@ -126,6 +126,8 @@ class Landmarks:
     is_additive = False
     is_costly = True
     is_normalized = False
+    # What features leave of the kernel is a covariance.
+    is_below = True
 
     @classmethod
     def at(cls, kernel: PairKernel, rows: Rows, n_threads: int = 1) -> Landmarks:

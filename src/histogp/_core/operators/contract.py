@@ -36,7 +36,8 @@ class KernelOperator(ABC):
     kernel : the frozen value with the hyperparameters
     n_threads : parts in which compiled loops run; results depend on it in rounding only
     scale : the unit of single-precision columns, a power of two: float32 cannot hold features of any magnitude
-    cost : numbers that one product with a vector visits, non-zeros of the data: for the choice between algorithms
+    cost : numbers that one product with a vector visits, mostly non-zeros of the data: to choose between algorithms
+    n_nonzeros : of the training samples
     block_width : vectors that a product handles together; fewer cost as much
     """
 
@@ -46,6 +47,7 @@ class KernelOperator(ABC):
     n_threads: int
     scale: float
     cost: int
+    n_nonzeros: int
     block_width: int
 
     @abstractmethod
@@ -219,8 +221,8 @@ class Features(Protocol):
         """The weights, by the numbers of `weight_of`; None if all are one."""
         ...
 
-    def remainder(self, rows: Rows, *, pairs: bool = False) -> Array | float:
-        """What features leave of the prior variance of test rows, (n,), or of their covariance, (n, n)."""
+    def remainder(self, rows: Rows, others: Rows | None = None) -> Array | float:
+        """What features leave of the prior variance of test rows, (n,), or of their covariance with others, (n, m)."""
         ...
 
 
@@ -249,6 +251,10 @@ class Approximate(Protocol):
 
     def approximation_error(self) -> float:
         """The relative error of kernel values."""
+        ...
+
+    def exactly(self) -> Any:
+        """The operator of the kernel itself, for a search; where that would be no better, this one."""
         ...
 
 
@@ -291,6 +297,13 @@ def updates_of(operator: KernelOperator) -> Updates:
 def tuning_of(operator: KernelOperator, who: str = "A change of hyperparameters") -> Tuning:
     """The operator as one whose hyperparameters can be changed, or a refusal."""
     return require(operator, Tuning, who)
+
+
+def prior_covariance(operator: KernelOperator, rows: Rows, others: Rows) -> Array:
+    """The covariance of test rows and others before anything is observed, (n, m)."""
+    features = operator.offer(Features)
+    found = operator.cross(rows, others)
+    return found if features is None else found + features.remainder(rows, others)
 
 
 def cross_blocks(operator: KernelOperator, rows: Rows) -> Iterator[tuple[slice, Array]]:

@@ -20,8 +20,8 @@ from histogp.io.schema import Reader, Writer
 class FeatureKernel(KernelValue):
     """``K(x, y) = phi(x)^T W phi(y)`` for the features phi of a map.
 
-    ``map`` is a `Direct` or a `RandomWaves`. An additive one has a weight for each feature of the data, which its terms
-    share; others have one for all.
+    ``map`` is a `Direct`, or that of an approximate kernel. An additive one has a weight for each feature of the data,
+    which its terms share; others have one for all.
     """
 
     map: Any
@@ -115,7 +115,8 @@ class FeatureOperator(KernelOperator):
     def __init__(self, rows: Rows, kernel: FeatureKernel, n_threads: int = 1):
         """Decide whether features are sparse, and what the unit of single precision is; no feature is made yet."""
         self.rows = rows
-        self.n_samples, self.n_features, self.cost = rows.n_rows, rows.n_columns, len(rows.values)
+        self.n_samples, self.n_features = rows.n_rows, rows.n_columns
+        self.cost = self.n_nonzeros = len(rows.values)
         self.kernel: Any = kernel
         self.n_threads = n_threads
         few = len(rows.values) < SPARSE_SHARE * rows.n_rows * rows.n_columns
@@ -274,7 +275,10 @@ class FeatureOperator(KernelOperator):
         error = float(np.linalg.norm(self.cross(few, few) - matrix))
         return error / max(float(np.linalg.norm(matrix)), np.finfo(float).tiny)
 
-    def remainder(self, rows: Rows, *, pairs: bool = False) -> Array | float:
+    def exactly(self) -> Any:
+        return self
+
+    def remainder(self, rows: Rows, others: Rows | None = None) -> Array | float:
         return 0.0
 
     def gradient(self, left: Array, right: Array, sums: Array | None = None) -> dict[str, Array]:

@@ -18,6 +18,8 @@ import numpy as np
 
 from histogp._core.data import Array, Rows, mirrored
 from histogp._core.kernel_values import WIDEST_FACTOR, Hyperparameter, KernelValue
+from histogp._core.maps.additive import Direct
+from histogp._core.maps.points import Distribution, greedy_points
 from histogp._core.operators.pair_measures import AllPairs, Measure, Pairs, Points, halves, height_slopes, row_blocks
 from histogp._core.operators.sorted_columns import Heights
 from histogp.io.schema import Writer
@@ -26,6 +28,9 @@ from histogp.io.schema import Writer
 MOST_KEPT_PAIRS = 2**22
 # A feature whose mean difference is a smaller part of the largest one counts as constant.
 CONSTANT_SHARE = 1e-9
+# Samples that are enough for averages, and the terms of an expansion of chi2.
+AVERAGED_SAMPLES = 1000
+CHI2_TERMS = 8
 
 
 @dataclass(frozen=True)
@@ -248,6 +253,8 @@ class HeightsKernel(Heights, PairKernel):
 
     def has_heights_of(self, other: HeightsKernel) -> bool:
         """Whether samples have the same heights under another kernel of this kind."""
+        if type(self.transform) is not type(other.transform) or self.of_transform.keys() != other.of_transform.keys():
+            return False
         same = [np.array_equal(self.of_transform[name], other.of_transform[name]) for name in self.of_transform]
         if self.weights is None or other.weights is None:
             return all(same) and self.weights is other.weights
@@ -316,7 +323,9 @@ class HeightsKernel(Heights, PairKernel):
         return start / (mean or 1.0)
 
     def relevance(self, rows: Rows) -> Array:
-        share = mean_differences(self.transform_rows(rows))
+        heights = self.transform_rows(rows)
+        is_chi2 = self.exponential is not None and self.exponential.measure == "chi2"
+        share = mean_chi2(heights) if is_chi2 else mean_differences(heights)
         return share / max(share.sum(), np.finfo(float).tiny)
 
     def hyperparameters(self, rows: Rows, noise: float, mean_square: float) -> list[Hyperparameter]:
@@ -526,7 +535,7 @@ class PairSum(SumValue, PairKernel):
         return found
 
     def relevance(self, rows: Rows) -> Array:
-        """Those of the kernels, each as much as its part of the prior variance."""
+        """Shares of the kernels, each as much as its part of the prior variance."""
         share = np.zeros(self.n_features)
         for child in self.children:
             seen = child.rows(rows)
@@ -573,6 +582,15 @@ def mean_differences(rows: Rows) -> Array:
     rank += np.where(values > 0, n - counts[column_of], 0)
     sums = np.bincount(column_of, (2.0 * rank - n + 1) * values, minlength=rows.n_columns)
     return 2 * np.maximum(sums, 0.0) / max(1, n * (n - 1))
+
+
+def mean_chi2(rows: Rows) -> Array:
+    """The mean of chi2 over pairs of samples, up to 1,000, in each feature, (D,): the variance of its terms."""
+    some = rows.take(np.arange(0, rows.n_rows, max(1, -(-rows.n_rows // AVERAGED_SAMPLES))))
+    data = Distribution.of(some, by_column=True)
+    Z = Direct(greedy_points(data, CHI2_TERMS)[:, None] * data.scales).transform(some.to_csr())
+    means, squares = (np.asarray(one.mean(axis=0)).ravel() for one in (Z, Z.multiply(Z)))
+    return np.maximum(squares - means**2, 0.0).reshape(-1, rows.n_columns).sum(axis=0)
 
 
 def mean_squared_differences(rows: Rows) -> Array:

@@ -71,6 +71,8 @@ def restored(kernel: PairKernel, reader: Reader) -> PairKernel:
     """The kernel with the map that a model file has, if it has one; believes nothing."""
     name = reader.text("map", ("", "nystroem", "fourier"), default="fourier" if reader.has("frequencies") else "")
     if not name:
+        if kernel.approximation.kind in ("nystroem", "fourier"):
+            raise ModelFileError("the features of its kernel are missing.")
         return kernel
     if name == "fourier" and kernel.exponential is None:
         raise ModelFileError("its features are not those of its kernel.")
@@ -109,7 +111,7 @@ class DenseOperator(KernelOperator):
         """Keep the samples; the matrix is not made yet."""
         self.rows = rows
         self.n_samples, self.n_features = rows.n_rows, rows.n_columns
-        self.cost = self.n_samples**2
+        self.cost, self.n_nonzeros = self.n_samples**2, len(rows.values)
         self.kernel: PairKernel = kernel
         self.n_threads = n_threads
         self.dtype = np.dtype(dtype)
@@ -233,6 +235,9 @@ class DenseOperator(KernelOperator):
     def trace_gradient(self) -> dict[str, Array]:
         return self.kernel.own_gradient(self.rows)
 
+    def exactly(self) -> DenseOperator:
+        return self
+
     @property
     def approximated_by(self) -> str | None:
         return None if self.dtype == np.float64 else "float32"
@@ -264,8 +269,8 @@ class PairTable:
 class ApproximateOperator(FeatureOperator):
     """A kernel that is evaluated pair by pair, approximated by the products of features.
 
-    The prior variance is that of the kernel itself; what features leave of it is in the posterior variance, too, so
-    that this is not too small far away from all landmarks. A change of the samples that leaves few makes a
+    The prior variance is that of the kernel itself; what landmarks leave of it is in the posterior variance, too, so
+    that this is not too small far away from all of them. A change of the samples that leaves few makes a
     `DenseOperator` of it, unless the approximation was asked for.
 
     Parameters
@@ -285,19 +290,24 @@ class ApproximateOperator(FeatureOperator):
             kernel = replace(kernel, map=choose_map(kernel, rows, n_threads))
         super().__init__(rows, FeatureKernel(kernel.map, n_features=kernel.n_features), n_threads)
         self.kernel = kernel
+        self.scale = power_of_two(float(kernel.own(rows).max(initial=0.0)))
 
     def diagonal(self, rows: Rows | None = None) -> Array:
         return self.kernel.own(self.rows if rows is None else rows)
 
-    def remainder(self, rows: Rows, *, pairs: bool = False) -> Array:
-        exact = self.kernel.cross(rows, rows, self.n_threads) if pairs else self.kernel.own(rows)
+    def remainder(self, rows: Rows, others: Rows | None = None) -> Array | float:
+        """What landmarks leave of the kernel; waves leave nothing of a sample's own value, and are taken so."""
+        if not self.kernel.map.is_below:
+            return 0.0
+        if others is not None:
+            return self.kernel.cross(rows, others, self.n_threads) - self.cross(rows, others)
+        out = self.kernel.own(rows)
         for some, Z in self.blocks(rows):
-            if pairs:
-                for others, more in self.blocks(rows):
-                    exact[some, others] -= Z @ more.T
-            else:
-                exact[some] = np.maximum(exact[some] - np.einsum("ij,ij->i", Z, Z), 0.0)
-        return exact
+            out[some] = np.maximum(out[some] - np.einsum("ij,ij->i", Z, Z), 0.0)
+        return out
+
+    def exactly(self) -> Any:
+        return DenseOperator(self.rows, replace(self.kernel, map=None), self.n_threads)
 
     def with_threads(self, n_threads: int) -> ApproximateOperator:
         return self if n_threads == self.n_threads else ApproximateOperator(self.rows, self.kernel, n_threads)
@@ -312,7 +322,11 @@ class ApproximateOperator(FeatureOperator):
         return cls(Rows.from_state(reader, n_samples, n_features), kernel, n_threads)
 
     def extend(self, rows: Rows) -> ApproximateOperator:
-        return ApproximateOperator(self.rows.followed_by(rows), self.kernel, self.n_threads)
+        """The operator with further samples; landmarks are chosen anew as long as there are fewer than asked for."""
+        kernel = self.kernel
+        if kernel.map.is_below and kernel.map.n_components < kernel.approximation.n_components:
+            kernel = replace(kernel, map=None)
+        return ApproximateOperator(self.rows.followed_by(rows), kernel, self.n_threads)
 
     def remove(self, index: Any) -> Any:
         kept = np.delete(np.arange(self.n_samples), np.asarray(index, int))

@@ -40,7 +40,8 @@ class SortedOperator(KernelOperator):
     def __init__(self, data: SortedColumns, kernel: Intersection, n_threads: int = 1, levels: Any = _UNKNOWN):
         """Check that heights ascend with values in each column; ``levels`` of the data, None: too many."""
         self.data = data
-        self.n_samples, self.n_features, self.cost = data.n_rows, kernel.n_features, data.n_nonzeros
+        self.n_samples, self.n_features = data.n_rows, kernel.n_features
+        self.cost = self.n_nonzeros = data.n_nonzeros
         self.kernel: Intersection = kernel
         self.n_threads = n_threads
         self._lock = threading.RLock()

@@ -308,7 +308,7 @@ class FeatureFactor:
         """The latent covariance of all pairs of test rows, (n, n)."""
         Z = np.concatenate([dense(block) for _, block in features_of(self.operator).blocks(rows)])
         half = solve_triangular(self.factor, Z.T, lower=True, check_finite=False)
-        return half.T @ half + features_of(self.operator).remainder(rows, pairs=True)
+        return half.T @ half + features_of(self.operator).remainder(rows, rows)
 
     def inverse_diagonal(self, index: Array) -> Array:
         """``[A^-1]_ii`` of training samples, (n,)."""
