@@ -97,6 +97,7 @@ OTHERS = {
     "posterior_",
     "set_callbacks",
     *("log_marginal_likelihood", "predict_proba", "predict_log_proba", "variance_error_"),
+    *("approximation_", "kernel_shares_"),
     *("decision_function", "quantization_error_bound", "save", "set_params", "predict"),
 }
 
@@ -266,5 +267,6 @@ def test_classes_are_those_of_scikit_learn_and_exported():
     assert issubclass(VarianceWarning, NotConvergedWarning)
     assert issubclass(NotConvergedWarning, ConvergenceWarning)
     assert issubclass(PrecisionWarning, UserWarning)
-    assert len(histogp.exceptions.__all__) == 5
+    assert len(histogp.exceptions.__all__) == 6
+    assert issubclass(histogp.ApproximationWarning, UserWarning)
     assert set(histogp.exceptions.__all__) <= set(histogp.__all__)

@@ -21,7 +21,14 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import histogp
-from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor, ModelFileError, Optimizer
+from histogp import (
+    ApproximationWarning,
+    HistogramGPClassifier,
+    HistogramGPOneClass,
+    HistogramGPRegressor,
+    ModelFileError,
+    Optimizer,
+)
 from histogp._core.maps.pair_distances import inverse_median, most_likely
 from histogp.active import pool, query
 from histogp.io import container
@@ -383,16 +390,19 @@ def test_landmarks_grow_with_the_samples_up_to_their_number():
 
 @pytest.mark.parametrize("approximation", ["auto", "exact"])
 def test_a_model_outgrows_its_matrix(approximation, monkeypatch):
-    for module in ("dense", "approximate"):
-        monkeypatch.setattr(f"histogp._core.operators.{module}.MOST_EXACT_SAMPLES", 40)
+    monkeypatch.setattr("histogp._core.operators.pair_operators.MOST_EXACT_SAMPLES", 40)
     kernel = ExpChi2(M, beta=2.0, approximation=approximation)
     model = HistogramGPClassifier(kernel).fit(X[:30], Y[:30])
     assert map_of(model) is None
-    model.partial_fit(X[30:], Y[30:])
+    with pytest.warns(ApproximationWarning, match=r"the kernel is approximated \(\w+\) from now on\.$"):
+        model.partial_fit(X[30:], Y[30:])
     assert (map_of(model) is None) == (approximation == "exact")
+    assert len(model.approximation_) == 1
     mean, _ = posterior(model, np.full(N, NOISE), signs())
     np.testing.assert_allclose(model.decision_function(TEST), mean, atol=1e-5 if approximation == "exact" else 1e-7)
-    model.forget(model.ids_[35:])
+    with pytest.warns(ApproximationWarning, match=r"With 35 training samples the kernel is exact from now on\.$"):
+        model.forget(model.ids_[35:])
+    assert model.approximation_ == {}
     assert map_of(model) is None
     assert_same(model, HistogramGPClassifier(kernel).fit(X[:35], Y[:35]))
 
@@ -591,7 +601,7 @@ def test_a_model_without_its_examples_predicts_alike_and_learns_no_more(kind, na
 @pytest.mark.parametrize("kind", ["auto", "exact"])
 def test_an_exact_model_needs_its_examples(kind, tmp_path):
     model = HistogramGPClassifier(KERNELS[kind]).fit(X, Y)
-    sentence = r'^This kernel predicts with its training samples: save them.*approximation="nystroem" or "fourier"\.$'
+    sentence = r'^Exact prediction needs the training samples: save them.*set_params\(prediction="quantized"\) first\.$'
     with pytest.raises(ValueError, match=sentence):
         model.save(tmp_path / "m", include_training=False)
     assert not (tmp_path / "m").exists()
@@ -740,8 +750,13 @@ def test_variances_and_what_is_refused(kind):
     for method in ("coarse", "coarse-quantized", "sampled"):
         with pytest.raises(ValueError, match=rf'^The variance "{method}" needs tables.*\.$'):
             model.predict_variance(TEST, method)
-    with pytest.raises(ValueError, match=r'^prediction="quantized" needs tables.*\.$'):
-        model.set_params(prediction="quantized").predict(TEST)
+    model.set_params(prediction="quantized")
+    if kind == "exact":
+        exact = model.set_params(prediction="exact").predict(TEST)
+        np.testing.assert_allclose(model.set_params(prediction="quantized").predict(TEST), exact, atol=1e-4)
+    else:
+        with pytest.raises(ValueError, match=r'^prediction="quantized" needs tables.*\.$'):
+            model.predict(TEST)
 
 
 @by_kind

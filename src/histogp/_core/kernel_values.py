@@ -64,6 +64,11 @@ class KernelValue:
         return {}
 
     @property
+    def constant(self) -> float:
+        """What all pairs of samples have in common: the scale of constant parts."""
+        return 0.0
+
+    @property
     def interactive_part(self) -> str:
         """The part that is no sum over features, in words."""
         return "this kernel"

@@ -103,6 +103,10 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     n_products_ : int
         Products of the kernel matrix with a vector.
     preconditioner_rank_ : int
+    approximation_ : dict
+        The approximations of the kernel, each with the relative error of kernel values; empty if it is exact.
+    kernel_shares_ : dict
+        The share of each part of a `Sum` in the prior variance of the training samples; empty for one kernel.
     variance_error_ : float
         The relative error of the variance "calibrated", measured when it is first asked for; see `predict_variance`.
     n_samples_ : int
@@ -272,8 +276,8 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     def novelty(self, X: Any, method: str = "auto") -> Array:
         """How little the training samples tell about each row of X, (n,): 0 all of it, 1 nothing.
 
-        That is the variance of the latent function, as a share of what it would be without training samples. The
-        labels do not matter.
+        That is the variance of the latent function, as a share of what it would be without training samples, a
+        constant part of the kernel aside. The labels do not matter.
 
         Parameters
         ----------
@@ -285,5 +289,5 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         method = self._posterior.quick_method() if method == "auto" else method
         options = self._variance_options(method)
         rows = self._test_rows(X)
-        prior = self._posterior.prior_variance(rows)
+        prior = self._posterior.prior_variance(rows) - self._posterior.kernel.constant
         return np.minimum(self._latent_variance(rows, method, options) / np.where(prior > 0, prior, 1.0), 1.0)

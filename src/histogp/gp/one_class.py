@@ -73,6 +73,10 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
     ids_ : ndarray of shape (n_samples_,)
         The numbers of the training samples, in the order of ``alpha_``: 0 is the first one that was ever given. They
         stay the same, and are not used again.
+    approximation_ : dict
+        The approximations of the kernel, each with the relative error of kernel values; empty if it is exact.
+    kernel_shares_ : dict
+        The share of each part of a `Sum` in the prior variance of the training samples; empty for one kernel.
     variance_error_ : float
         The relative error of the variance "calibrated", measured when it is first asked for; see `predict_variance`.
     n_iter_, n_products_, preconditioner_rank_, n_samples_, n_nonzeros_, n_features_in_ : int

@@ -88,6 +88,10 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
     n_products_ : int
         Products of the kernel matrix with a vector.
     preconditioner_rank_ : int
+    approximation_ : dict
+        The approximations of the kernel, each with the relative error of kernel values; empty if it is exact.
+    kernel_shares_ : dict
+        The share of each part of a `Sum` in the prior variance of the training samples; empty for one kernel.
     variance_error_ : float
         The relative error of the variance "calibrated", measured when it is first asked for; see `predict_variance`.
     n_samples_ : int

@@ -61,7 +61,7 @@ class Sum(PairwiseKernel):
 
     Parameters
     ----------
-    parts : list of Kernel, or of pairs (name, Kernel)
+    parts : list of Kernel, or of pairs (name, Kernel), or None, default=None
         The kernels. Without a name a part is called by its class, "laplacian", and a second one "laplacian_2";
         its parameters are reached as ``laplacian__beta``. ``Sum(wide=Laplacian(0.1), narrow=Laplacian(10))`` names them
         as well.

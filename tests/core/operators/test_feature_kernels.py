@@ -232,8 +232,8 @@ class TestRandomWaves(UpdatesSuite, LowRankSuite):
         """The squares of waves add up to the scale, and products of different rows are as often too large."""
         operator = self.make(X, kernel)
         np.testing.assert_array_equal(operator.diagonal(ROWS), np.full(len(Y), kernel.scale))
-        assert operator.remainder(ROWS) == operator.remainder(ROWS, pairs=True) == 0
-        close(operator.prior_covariance(ROWS, ROWS), self.evaluate(Y, Y, kernel))
+        assert operator.remainder(ROWS) == operator.remainder(ROWS, ROWS) == 0
+        close(contract.prior_covariance(operator, ROWS, ROWS), self.evaluate(Y, Y, kernel))
 
     def test_derivatives_are_those_of_the_kernel_itself(self, kernel):
         operator = self.make(X, kernel)

@@ -239,6 +239,10 @@ class HeightsKernel(Heights, PairKernel):
     parts: tuple[Part, ...] = ()
 
     @property
+    def constant(self) -> float:
+        return sum(part.scale for part in self.parts if isinstance(part, Constant))
+
+    @property
     def interactive_part(self) -> str:
         named = [part.prefix for part in self.parts if part.prefix and isinstance(part, Exponential)]
         return f"the part {named[0].removesuffix('__')!r}" if named else "this kernel"
@@ -478,6 +482,10 @@ class SumValue(KernelValue):
     def scaled(self, factor: float) -> Self:
         children = [replace(child, kernel=child.kernel.scaled(factor)) for child in self.children]
         return replace(self, children=tuple(children))
+
+    @property
+    def constant(self) -> float:
+        return sum(child.kernel.constant for child in self.children)
 
     def variance_by_part(self, rows: Rows) -> dict[str, float]:
         return {name: value for child in self.children for name, value in child.variance_by_part(rows).items()}

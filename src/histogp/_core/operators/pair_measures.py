@@ -103,6 +103,7 @@ class Pairs:
         return found[1]
 
     def _compute(self, name: Measure) -> Array:
+        """A measure by a sum over features, or from another one."""
         is_dense = self.left.values is not None and self.right.values is not None
         if name == "squared" or name in (("absolute", "chi2") if is_dense else ("minima", "harmonic")):
             return self._added_up(name)
@@ -155,6 +156,7 @@ class Pairs:
         return out.T if swap else out
 
     def _common_harmonic(self) -> Array:
+        """Sums over what two sparse samples have in common."""
         rows, out = self.left.rows, self._empty()
         for begin in range(0, self.right.n_points, TILE):
             right = self.right.rows.block(begin, min(begin + TILE, self.right.n_points))

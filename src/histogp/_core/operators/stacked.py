@@ -143,6 +143,10 @@ class StackedIntersection(Intersection):
         children = [replace(child, kernel=child.kernel.scaled(factor)) for child in self.children]
         return type(self).of(tuple(children), self.n_features)  # type: ignore[return-value]
 
+    @property
+    def constant(self) -> float:
+        return float(sum(child.kernel.weights[0] for child in self.children if child.is_constant))
+
     def variance_by_part(self, rows: Rows) -> dict[str, float]:
         return {name: value for child in self.children for name, value in child.variance_by_part(rows).items()}
 
