@@ -169,6 +169,7 @@ class Pairs:
         return out
 
     def _squared(self) -> Array:
+        """Squared distances by a product of matrices."""
         left, right = self.left, self.right
         if left.values is None or right.values is None:
             sizes = [points.rows.row_sums(points.rows.values**2) for points in (left, right)]
