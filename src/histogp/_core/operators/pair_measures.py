@@ -102,10 +102,10 @@ class Pairs:
         return found[1]
 
     def _compute(self, name: Measure) -> Array:
+        """A measure by a sum over features, or from the other one of two that add up to the sums of both samples."""
         is_dense = self.left.values is not None and self.right.values is not None
         if name == "squared" or name in (("absolute", "chi2") if is_dense else ("minima", "harmonic")):
             return self._added_up(name)
-        # The other one of two that add up to the sums of both samples.
         sums = self.left.sums[:, None] + self.right.sums
         if name == "minima":
             return (sums - self.measure("absolute")) / 2
@@ -154,6 +154,7 @@ class Pairs:
         return out.T if swap else out
 
     def _common_harmonic(self) -> Array:
+        """Sums of harmonic terms, over the non-zeros of the left samples."""
         rows, out = self.left.rows, self._empty()
         for begin in range(0, self.right.n_points, TILE):
             right = self.right.rows.block(begin, min(begin + TILE, self.right.n_points))
@@ -166,6 +167,7 @@ class Pairs:
         return out
 
     def _squared(self) -> Array:
+        """Squared distances, by products of samples."""
         left, right = self.left, self.right
         if left.values is None or right.values is None:
             sizes = [points.rows.row_sums(points.rows.values**2) for points in (left, right)]
