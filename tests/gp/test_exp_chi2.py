@@ -455,6 +455,19 @@ def test_a_search_on_some_of_the_samples(monkeypatch):
     np.testing.assert_allclose(model.predict(TEST), mean, atol=1e-7)
 
 
+@by_kind
+def test_a_search_of_more_samples_is_exact_too(kind, monkeypatch):
+    monkeypatch.setattr("histogp._core.search.optimization.FIRST_SAMPLES", 30)  # from here on samples are many
+    y, kernel = drawn_targets(N), ExpChi2(M, approximation=kind)
+    options = Optimizer("gradient", prior_width=None)
+    model = HistogramGPRegressor(kernel, optimize=options, random_state=0).fit(X, y)
+    path = model.optimization_path_
+    assert set(path["n_samples"]) == {30, N}
+    assert not path["standard_error"].any()
+    found = density(exact(value_of(model), X, X), np.full(N, model.noise_), y[:, None])
+    assert path["log_marginal_likelihood"][path["n_samples"] == N].max() == pytest.approx(found, rel=1e-9)
+
+
 @pytest.mark.parametrize("kind", ["nystroem", "fourier"])
 def test_a_search_with_features_is_that_of_the_kernel_itself(kind):
     y = drawn_targets(N)

@@ -36,6 +36,18 @@ def test_a_call_of_chi2_evaluates_the_dense_formula(X, Y):
     close(Chi2(weights=[1, 0, 2])(X), weighted, weighted, rtol=1e-14)
 
 
+@pytest.mark.parametrize("columns", [slice(1, None), [2, 0], [True, False, True]])
+def test_a_scale_and_columns_of_a_call(columns):
+    X, Y = histograms(9, 3), histograms(4, 3, seed=1)
+    some, others = X[:, columns], Y[:, columns]
+    weights = [0.5, 2.0]
+    for made in (np.asarray, sparse.csr_array):
+        found = HistogramIntersection(Power(0.5), weights, scale=3.0, columns=columns)(made(X), made(Y))
+        close(found, 3 * kernel_matrix(some, others, HistogramIntersection(Power(0.5), weights)))
+        found = Chi2(weights=weights, scale=3.0, columns=columns)(made(X), made(Y))
+        close(found, 3 * chi2_kernel(some * weights, others * weights))
+
+
 @given(ETAS, st.floats(0, 1))
 def test_power_and_exponential_are_the_papers_formulas(eta, x):
     x = np.array([x])

@@ -107,7 +107,6 @@ class Pairs:
         is_dense = self.left.values is not None and self.right.values is not None
         if name == "squared" or name in (("absolute", "chi2") if is_dense else ("minima", "harmonic")):
             return self._added_up(name)
-        # The other one of two that add up to the sums of both samples.
         sums = self.left.sums[:, None] + self.right.sums
         if name == "minima":
             return (sums - self.measure("absolute")) / 2

@@ -13,6 +13,7 @@ from scipy import optimize
 from histogp._core.data import Array
 from histogp._core.kernel_values import Hyperparameter
 from histogp._core.likelihood import BoundName, Likelihood
+from histogp._core.operators.contract import Matrix
 from histogp._core.search.ard import search_weights
 from histogp._core.search.feature_objective import FeatureObjective
 from histogp._core.search.objectives import Bounded, Data, Estimated, Exact, Objective
@@ -147,7 +148,7 @@ class _Search:
             return Bounded(self.data, options.bound, options.solver, int(self.rng.integers(2**31)))
         if self.by_features:
             return FeatureObjective(self.data)
-        if options.method == "exact" or self.first_data is self.data:
+        if options.method == "exact" or self.first_data is self.data or self.has_matrix():
             return Exact(self.data)
         return self.make_estimated(self.data)
 
@@ -162,14 +163,17 @@ class _Search:
         if weights is None:
             self.search_few(self.space, self.space.start)
             return
-        # First one scale for all weights: a place to start from, and the unit of the prior.
-        common = replace(self.space, free=_with_one_weight(self.space.free))
-        theta = self.search_few(common, common.start)
-        if self.best is None:
-            return
-        rates = self.options.sparsity / (common.values(theta)["scale"] * weights.start)
+        theta, unit = self.space.start, 1.0
+        if not any(f"__{one.name}".endswith("__scale") for one in self.space.free):
+            # First one scale for all weights: a place to start from, and the unit of the prior.
+            common = replace(self.space, free=_with_one_weight(self.space.free))
+            theta = self.search_few(common, common.start)
+            if self.best is None:
+                return
+            unit = common.values(theta)["scale"]
+            theta = self.to_whole_space(common, theta)
+        rates = self.options.sparsity / (unit * weights.start)
         self.priors.rates = rates
-        theta = self.to_whole_space(common, theta)
         self.best_value = -np.inf  # from here on with the prior
         if isinstance(self.objective, Estimated):
             self.converged &= search_weights(
@@ -251,7 +255,8 @@ class _Search:
 
     def search_growing_subsets(self, coordinates: Coordinates, start: Array) -> Array:
         """Exactly on a small subset, then with more samples and at last all, each time from what was found before."""
-        in_one_step = self.options.warm or self.objective.is_exact
+        grows = self.options.method == "gradient" and self.has_matrix() and self.first_data is not self.data
+        in_one_step = self.options.warm or (self.objective.is_exact and not grows)
         objective: Objective = self.objective if in_one_step else Exact(self.first_data)
         size = objective.data.operator.n_samples
         hessian = np.diag(self.guess_stiffness(coordinates, size))
@@ -289,6 +294,10 @@ class _Search:
     def guess_stiffness(self, coordinates: Coordinates, n_samples: int) -> Array:
         """A first guess of the second derivatives of the likelihood: large for the noise, small for a transform."""
         return n_samples * self.data.targets.shape[1] * np.where(coordinates.names == "noise", 1 / 4, 1 / 40)
+
+    def has_matrix(self) -> bool:
+        """Whether a matrix is at hand, so that the exact likelihood takes little more than a product."""
+        return self.data.operator.offer(Matrix) is not None
 
     def subset(self, size: int) -> Data:
         return self.data.subset(np.sort(self.rng.choice(self.n_samples, size, replace=False)))
