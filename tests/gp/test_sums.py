@@ -199,6 +199,21 @@ def test_signs_follow_the_parts():
             HistogramGPRegressor(kernel).fit(SIGNED, y)
 
 
+def test_columns_of_the_additive_chi2_kernel(tmp_path):
+    columns = [1, 4, 5]
+    model = HistogramGPRegressor(Chi2(8, columns=columns, scale=2.0), noise=NOISE, tol=1e-10).fit(X, VALUES)
+    alone = HistogramGPRegressor(Chi2(8, scale=2.0), noise=NOISE, tol=1e-10).fit(X[:, columns], VALUES)
+    close(model.predict(TEST), alone.predict(TEST[:, columns]))
+    close(model.predict_variance(TEST), alone.predict_variance(TEST[:, columns]))
+    close(model.kernel_(X), alone.kernel_(X[:, columns]))
+    close(model.feature_relevance_[columns], alone.feature_relevance_)
+    assert model.approximation_.keys() == {"expansion"}
+    model.save(tmp_path / "m")
+    close(load(tmp_path / "m").predict(TEST), alone.predict(TEST[:, columns]))
+    searched = HistogramGPRegressor(Chi2(weights="ard", columns=columns), optimize="gradient").fit(X, VALUES)
+    assert searched.kernel_.weights.shape == (3,)
+
+
 WRONG = {
     "no parts": (Sum([]), "A sum has a list of at least one kernel"),
     "no kernel": (Sum([Laplacian(), "hik"]), "The parts of a sum are kernels, or pairs of a name and a kernel"),

@@ -93,7 +93,11 @@ class Chi2(AdditiveKernel):
 
     def _adapt(self, X: Any, targets: Array | None = None, noise: float = 1.0) -> Adapted:
         self._check()
-        value = FeatureKernel(self._map(X), **weighting(self, X.shape[1], self.scale))
+        columns = selected(self.columns, X.shape[1])
+        seen = X
+        if columns is not None:
+            seen = Rows.some_of(X, np.arange(X.shape[0])).select(columns)
+        value = FeatureKernel(self._map(seen), columns, **weighting(self, seen.shape[1], self.scale))
         return Adapted(clone(self).set_params(n_terms=value.map.n_terms), value, noise)
 
     def _map(self, X: Any) -> Direct:
@@ -105,10 +109,12 @@ class Chi2(AdditiveKernel):
 
     def _restore(self, reader: Reader, n_features: int) -> FeatureKernel:
         self._check()
-        feature_map = Direct.from_state(reader, n_features)
+        columns = selected(self.columns, n_features)
+        n_seen = n_features if columns is None else len(columns)
+        feature_map = Direct.from_state(reader, n_seen)
         if feature_map.n_terms != self.n_terms:
             raise ValueError("the terms of its kernel are damaged")
-        return FeatureKernel(feature_map, **weighting(self, n_features, self.scale))
+        return FeatureKernel(feature_map, columns, **weighting(self, n_seen, self.scale))
 
     def _adapts_again(self, n_before: int, n_after: int) -> bool:
         return n_before < min(n_after, MOST_ADAPTED_SAMPLES)

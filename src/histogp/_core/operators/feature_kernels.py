@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from histogp._core.data import Array, Rows, SortedColumns, dense, power_of_two
-from histogp._core.kernel_values import KernelValue
+from histogp._core.kernel_values import Hyperparameter, KernelValue
 from histogp._core.operators.contract import KernelOperator, Precision, check_same_kind, sums_by_weight
 from histogp._core.operators.pair_kernels import HeightsKernel, Linear
 from histogp.io.schema import Reader, Writer
@@ -25,6 +25,14 @@ class FeatureKernel(KernelValue):
     """
 
     map: Any
+    columns: Array | None = None
+
+    def seen(self, rows: Rows) -> Rows:
+        """Samples with the features that the kernel sees: those of ``columns``, or all."""
+        return rows if self.columns is None else rows.select(self.columns)
+
+    def hyperparameters(self, rows: Rows, noise: float, mean_square: float) -> list[Hyperparameter]:
+        return super().hyperparameters(self.seen(rows), noise, mean_square)
 
     @property
     def n_weights(self) -> int:
@@ -76,6 +84,7 @@ class FeatureMaker:
 
     def make(self, rows: Rows) -> Any:
         """The features of rows, (n, n_components)."""
+        rows = self.kernel.seen(rows)
         if self.is_sparse:
             return self.weighted(self.kernel.map.transform(rows.to_csr(), self.n_threads))
         return self.weighted(self.kernel.map.transform(rows.to_dense(self.n_threads), self.n_threads))
@@ -224,7 +233,9 @@ class FeatureOperator(KernelOperator):
         if not self._maker.kernel.map.is_additive:
             return self._maker.kernel.map.relevance(self.rows)
         traces = self._weight_sums(self._squared_norms())
-        return traces / max(traces.sum(), np.finfo(float).tiny)
+        out = np.zeros(self.n_features)
+        out[slice(None) if self.kernel.columns is None else self.kernel.columns] = traces
+        return out / max(out.sum(), np.finfo(float).tiny)
 
     def with_threads(self, n_threads: int) -> FeatureOperator:
         return self if n_threads == self.n_threads else FeatureOperator(self.rows, self.kernel, n_threads)
@@ -269,9 +280,10 @@ class FeatureOperator(KernelOperator):
         return "expansion"
 
     def approximation_error(self) -> float:
-        exact = HeightsKernel(n_features=self.n_features, weights=self.weights(), parts=(Linear(measure="harmonic"),))
+        kernel = self.kernel
+        exact = HeightsKernel(n_features=kernel.n_features, weights=self.weights(), parts=(Linear(measure="harmonic"),))
         few = self.rows.take(np.arange(0, self.n_samples, max(1, -(-self.n_samples // ERROR_SAMPLES))))
-        matrix = exact.matrix(few)
+        matrix = exact.matrix(kernel.seen(few))
         error = float(np.linalg.norm(self.cross(few, few) - matrix))
         return error / max(float(np.linalg.norm(matrix)), np.finfo(float).tiny)
 

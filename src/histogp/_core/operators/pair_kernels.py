@@ -26,6 +26,8 @@ from histogp.io.schema import Writer
 
 # Pairs of samples up to which their measures are kept: a search comes back to them.
 MOST_KEPT_PAIRS = 2**22
+# A search changes inverse widths by at most this factor.
+WIDEST_WIDTH_FACTOR = 100.0
 # A feature whose mean difference is a smaller part of the largest one counts as constant.
 CONSTANT_SHARE = 1e-9
 # Samples that are enough for averages, and the terms of an expansion of chi2.
@@ -157,11 +159,9 @@ class Part(ABC):
 
     def free(self) -> list[Hyperparameter]:
         """What a search may change."""
-        starts = {**self.numbers(), f"{self.prefix}scale": 1.0}
-        return [
-            Hyperparameter(name, np.array([start]), (start / WIDEST_FACTOR, start * WIDEST_FACTOR))
-            for name, start in starts.items()
-        ]
+        scale = Hyperparameter(f"{self.prefix}scale", np.ones(1), (1 / WIDEST_FACTOR, WIDEST_FACTOR))
+        others = {name: value for name, value in self.numbers().items() if name != scale.name}
+        return [scale, *(_near(name, value) for name, value in others.items())]
 
     @abstractmethod
     def values(self, pairs: Pairs) -> Any:
@@ -174,6 +174,11 @@ class Part(ABC):
     @abstractmethod
     def slopes(self, pairs: Pairs, upstream: Array) -> tuple[dict[str, float], dict[Measure, Array]]:
         """The derivatives of ``sum_ij G_ij scale f(m_ij)`` for its numbers, and for each measure, (n, m)."""
+
+
+def _near(name: str, value: float) -> Hyperparameter:
+    """An inverse width: one far away makes a kernel linear, or the identity, which the likelihood hardly tells."""
+    return Hyperparameter(name, np.array([value]), (value / WIDEST_WIDTH_FACTOR, value * WIDEST_WIDTH_FACTOR))
 
 
 @dataclass(frozen=True)

@@ -39,10 +39,9 @@ WEIGHT_WIDTH = 0.3
 SPREAD_WIDTH = 0.5
 LINK_WIDTH = 1.0
 FEW_SAMPLES = 200
-# Sensible values, wherever the search starts: of the noise, of inverse widths in units of the data, of the exponent of
-# the spread of weights, of the link's bend.
+# Sensible values, wherever the search starts: of the noise, of the exponent of the spread of weights, of the link's
+# bend.
 NOISE_BOUNDS = (0.01, 10.0)
-BETA_FACTOR = 100.0
 SPREAD_BOUNDS = (-0.5, 1.5)
 BEND_BOUNDS = (0.0, 8.0)
 # A weight that starts at a smaller part of the largest is that of a feature that does not vary.
@@ -188,6 +187,7 @@ class _Search:
     """
 
     def __init__(self, data: Data, space: Space, is_classification: bool, report: Callable[[Row], bool] | None):
+        """Prepare the labels, and the priors; nothing is evaluated yet."""
         self.data, self.space, self._report = data, space, report
         self.names = [one.name for one in space.free]
         self.path: list[Row] = []
@@ -214,11 +214,7 @@ class _Search:
         for k, name in enumerate(names):
             if name == "noise":
                 limits = np.log([min(NOISE_BOUNDS[0], np.exp(theta[k])), max(NOISE_BOUNDS[1], np.exp(theta[k]))])
-            elif name.rpartition("__")[2] == "beta":
-                limits = theta[k] + np.log([1 / BETA_FACTOR, BETA_FACTOR])
-            else:
-                continue
-            bounds[k] = np.clip(limits, *bounds[k])
+                bounds[k] = np.clip(limits, *bounds[k])
         extra = [(1.0, SPREAD_WIDTH, SPREAD_BOUNDS)] if self._has_spread else []
         if self._wanted is not None:
             extra += [

@@ -163,7 +163,8 @@ class _Search:
         if weights is None:
             self.search_few(self.space, self.space.start)
             return
-        theta, unit = self.space.start, 1.0
+        theta = self.space.start
+        unit: Any = 1.0
         if not any(f"__{one.name}".endswith("__scale") for one in self.space.free):
             # First one scale for all weights: a place to start from, and the unit of the prior.
             common = replace(self.space, free=_with_one_weight(self.space.free))
@@ -187,7 +188,8 @@ class _Search:
             )
         else:
             self.search_few(self.space, theta)
-        self.prune_weights(self.best[0])
+        if self.best is not None:
+            self.prune_weights(self.best[0])
 
     def search_few(self, space: Space, start: Array) -> Array:
         """Search a space of few hyperparameters by the method that suits them; the theta found."""
