@@ -227,15 +227,18 @@ def test_derivatives_of_kernels_that_share_nothing(name):
 
 def test_what_is_kept_between_kernels_is_what_does_not_change(monkeypatch):
     swept = []
-    monkeypatch.setattr(
-        pair_measures.Pairs,
-        "_added_up",
-        lambda self, name, original=pair_measures.Pairs._added_up: swept.append(name) or original(self, name),
-    )
+    for name in ("_sweep", "_squared"):
+        original = getattr(pair_measures.Pairs, name)
+
+        def counted(self, *arguments, name=name, original=original, **options):
+            swept.append(arguments[0] if arguments else name)
+            return original(self, *arguments, **options)
+
+        monkeypatch.setattr(pair_measures.Pairs, name, counted)
     X = histograms(40, 6)
     operator = kernel_operator(X, everything())
     operator.matrix()
-    assert sorted(swept) == ["absolute", "chi2", "squared"]  # which serve all parts
+    assert sorted(swept) == ["_squared", "absolute", "chi2"]  # which serve all parts
     other = operator.with_kernel(operator.kernel.at({"laplacian__beta": 3.0, "gaussian__scale": 2.0}))
     other.matrix()
     other.matrix_gradient(np.eye(40), ["laplacian__beta"])

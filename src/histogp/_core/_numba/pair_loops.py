@@ -5,6 +5,8 @@ Inner loops run over samples, not over features, so that they need no order of s
 
 from __future__ import annotations
 
+import numpy as np
+
 from histogp._core.threads import leaf
 
 
@@ -14,13 +16,14 @@ def absolute_differences(left, table, first, last, begin, out):
 
     left (n, D); table (D, m); out (n, >= begin + m).
     """
+    total = np.empty(table.shape[1], out.dtype)
     for i in range(first, last):
-        for j in range(table.shape[1]):
-            out[i, begin + j] = 0
+        total[:] = 0
         for d in range(table.shape[0]):
             own = left[i, d]
             for j in range(table.shape[1]):
-                out[i, begin + j] += abs(own - table[d, j])
+                total[j] += abs(own - table[d, j])
+        out[i, begin : begin + len(total)] = total
 
 
 @leaf
@@ -31,14 +34,15 @@ def chi2_differences(left, table, first, last, begin, out):
     """
     half = out.dtype.type(0.5)
     tiny = out.dtype.type(1e-37)
+    total = np.empty(table.shape[1], out.dtype)
     for i in range(first, last):
-        for j in range(table.shape[1]):
-            out[i, begin + j] = 0
+        total[:] = 0
         for d in range(table.shape[0]):
             own = left[i, d]
             for j in range(table.shape[1]):
                 difference = own - table[d, j]
-                out[i, begin + j] += half * difference * (difference / max(own + table[d, j], tiny))
+                total[j] += half * difference * (difference / max(own + table[d, j], tiny))
+        out[i, begin : begin + len(total)] = total
 
 
 @leaf
@@ -47,14 +51,15 @@ def harmonic_sums(indptr, column_of, values, table, first, last, begin, out):
 
     indptr (n + 1,), column_of, values (nnz,), positive; table (D, m); out (n, >= begin + m).
     """
+    total = np.empty(table.shape[1], out.dtype)
     for i in range(first, last):
-        for j in range(table.shape[1]):
-            out[i, begin + j] = 0
+        total[:] = 0
         for k in range(indptr[i], indptr[i + 1]):
             own = values[k]
             d = column_of[k]
             for j in range(table.shape[1]):
-                out[i, begin + j] += (own + own) * (table[d, j] / (own + table[d, j]))
+                total[j] += (own + own) * (table[d, j] / (own + table[d, j]))
+        out[i, begin : begin + len(total)] = total
 
 
 @leaf

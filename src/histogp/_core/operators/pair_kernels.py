@@ -113,7 +113,7 @@ class Measured(ABC):
 
     @abstractmethod
     def add_halves(self, out: Array) -> None:
-        """Add K (N, N) to ``out``: on the diagonal and above it; what is below is undefined."""
+        """Add K (N, N) to ``out``: on the diagonal and below it; what is above is undefined."""
 
     @abstractmethod
     def gradient(self, upstream: Array, names: Collection[str] | None = None) -> dict[str, Array]:
@@ -133,7 +133,7 @@ class Measured(ABC):
         """K, (N, N)."""
         out = np.zeros(self.shape, self.dtype)
         self.add_halves(out)
-        return mirrored(out)
+        return mirrored(out.T).T
 
 
 @dataclass(frozen=True)
@@ -390,8 +390,10 @@ class MeasuredHeights(Measured):
         else:
             blocks = halves(self.pairs.left, self.n_threads)
         for some, others, pairs in blocks:
+            block = out[some, others]
+            scaled = np.empty_like(block)
             for part in self.kernel.parts:
-                out[some, others] += out.dtype.type(part.scale) * part.values(pairs)
+                block += np.multiply(part.values(pairs), part.scale, out=scaled, dtype=out.dtype)
 
     def gradient(self, upstream: Array, names: Collection[str] | None = None) -> dict[str, Array]:
         """The derivative of ``sum_ij G_ij K_ij``, by those for all heights where these can change."""

@@ -20,15 +20,13 @@ from typing import Any, Literal
 import numpy as np
 
 from histogp._core._numba import pair_loops
-from histogp._core.data import Array, Rows, dense
+from histogp._core.data import Array, Rows, dense, mirrored
 from histogp._core.operators.sorted_columns import intersections
 from histogp._core.threads import over_rows, run, suited_blas
 
 Measure = Literal["minima", "harmonic", "absolute", "squared", "chi2"]
 # Numbers in a block of measures, 8 MB: several of them are at work at once.
 BLOCK_NUMBERS = 2**20
-# Rows of a block where each pair is wanted once: those that meet in it are computed twice.
-MOST_HALVED = 128
 # Samples with a smaller part of non-zeros stay sparse.
 SPARSE_SHARE = 0.1
 # Samples of the right side that a loop takes at a time: their values stay in the second level of the cache. Of 441
@@ -103,43 +101,59 @@ class Pairs:
         return found[1]
 
     def _compute(self, name: Measure) -> Array:
-        """A measure by a sum over features, or from another one."""
-        is_dense = self.left.values is not None and self.right.values is not None
-        if name == "squared" or name in (("absolute", "chi2") if is_dense else ("minima", "harmonic")):
-            return self._added_up(name)
-        sums = self.left.sums[:, None] + self.right.sums
-        if name == "minima":
-            return (sums - self.measure("absolute")) / 2
-        if name == "harmonic":
-            return sums / 2 - self.measure("chi2")
-        if name == "absolute":
-            return np.maximum(sums - 2 * self.measure("minima"), 0)
-        return np.maximum(sums / 2 - self.measure("harmonic"), 0)
-
-    def _added_up(self, name: Measure) -> Array:
-        """A measure by a sum over features."""
+        """A measure by a sum over features, or from the other one of two that add up to the sums of both samples."""
+        left, right = self.left, self.right
+        is_dense = left.values is not None and right.values is not None
         if name == "squared":
             return self._squared()
-        if name == "minima":
+        if name in ("absolute", "chi2") if is_dense else name == "harmonic":
+            return self._swept(name, is_dense)
+        if name == "minima" and not is_dense:
             return self._common_minima()
-        if name == "harmonic":
-            return self._common_harmonic()
-        return self._swept(pair_loops.absolute_differences if name == "absolute" else pair_loops.chi2_differences)
+        out = left.sums[:, None] + right.sums
+        if name in ("harmonic", "chi2"):
+            out *= out.dtype.type(0.5)
+            out -= self.measure("chi2" if name == "harmonic" else "harmonic")
+        elif name == "minima":
+            out -= self.measure("absolute")
+            out *= out.dtype.type(0.5)
+        else:
+            out -= 2 * self.measure("minima")
+        return np.maximum(out, 0, out=out)
 
-    def _swept(self, leaf: Any) -> Array:
-        """A sum over features of pairs of dense samples."""
-        assert self.left.values is not None
-        assert self.right.values is not None
-        left, out = np.ascontiguousarray(self.left.values), self._empty()
-        for begin in range(0, self.right.n_points, TILE):
-            table = np.ascontiguousarray(self.right.values[begin : begin + TILE].T)
-            over_rows(
-                lambda some: leaf(left, table, some.start, some.stop, begin, out),  # noqa: B023
-                len(left),
-                self._n_threads,
-                max(1, SLICE_NUMBERS // max(1, table.size)),
-            )
+    def _swept(self, name: Measure, is_dense: bool) -> Array:
+        """A sum over features, or over the non-zeros of sparse samples: of many samples with tiles of the others."""
+        if self.left.n_points < self.right.n_points:
+            return np.ascontiguousarray(Pairs(self.right, self.left, self._n_threads)._swept(name, is_dense).T)
+        out = np.empty((self.left.n_points, self.right.n_points), self.left.dtype)
+        self._sweep(name, is_dense, out, from_diagonal=False)
         return out
+
+    def _sweep(self, name: Measure, is_dense: bool, out: Array, *, from_diagonal: bool) -> None:
+        """Fill ``out``, (n, m); in each tile of columns all rows, or those from its first number on."""
+        many, few, n_threads = self.left, self.right, self._n_threads
+        leaf = pair_loops.absolute_differences if name == "absolute" else pair_loops.chi2_differences
+        values = np.ascontiguousarray(many.values) if is_dense else None
+        tiles = range(0, few.n_points, TILE)
+        # Pieces that take some milliseconds, and enough of them for all threads.
+        work = TILE * max(1, many.rows.n_columns if is_dense else len(many.rows.values) // max(1, many.n_points))
+        n_rows = min(max(1, SLICE_NUMBERS // work), -(-many.n_points * len(tiles) // n_threads) or 1)
+
+        def fill(begin: int, first: int, last: int) -> None:
+            some = slice(begin, min(begin + TILE, few.n_points))
+            if values is not None and few.values is not None:
+                leaf(values, np.ascontiguousarray(few.values[some].T), first, last, begin, out)
+            else:
+                rows, table = many.rows, few.rows.block(some.start, some.stop).to_dense().T
+                table = np.ascontiguousarray(table, out.dtype)
+                pair_loops.harmonic_sums(rows.indptr, rows.column_of, rows.values, table, first, last, begin, out)
+
+        pieces = [
+            (begin, first, min(first + n_rows, many.n_points))
+            for begin in tiles
+            for first in range(begin if from_diagonal else 0, many.n_points, n_rows)
+        ]
+        run(fill, [pieces[k::n_threads] for k in range(min(n_threads, len(pieces)))])
 
     def _common_minima(self) -> Array:
         """Sums of minima; of absolute values with the same sign where some are negative."""
@@ -148,31 +162,18 @@ class Pairs:
             left, right = left.by_sign(), right.by_sign()
         # The loop takes 32 rows of the right side at a time: fewer times, if that is the shorter one.
         swap = left.n_rows < right.n_rows
-        out = self._empty().T if swap else self._empty()
         left, right = (right, left) if swap else (left, right)
-        for some, block in intersections(left, right, n_threads=self._n_threads, dtype=self.left.dtype):
+        out = np.empty((left.n_rows, right.n_rows), self.left.dtype)
+        for some, block in intersections(left, right, n_threads=self._n_threads, dtype=out.dtype):
             out[:, some] = block
-        return out.T if swap else out
-
-    def _common_harmonic(self) -> Array:
-        """Sums over what two sparse samples have in common."""
-        rows, out = self.left.rows, self._empty()
-        for begin in range(0, self.right.n_points, TILE):
-            right = self.right.rows.block(begin, min(begin + TILE, self.right.n_points))
-            table = np.ascontiguousarray(right.to_dense().T, self.left.dtype)
-
-            def fill(first: int, last: int, table: Array = table, begin: int = begin) -> None:
-                pair_loops.harmonic_sums(rows.indptr, rows.column_of, rows.values, table, first, last, begin, out)
-
-            run(fill, rows.parts(self._n_threads, work_per_nonzero=4))
-        return out
+        return np.ascontiguousarray(out.T) if swap else out
 
     def _squared(self) -> Array:
         """Squared distances by a product of matrices."""
         left, right = self.left, self.right
         if left.values is None or right.values is None:
             sizes = [points.rows.row_sums(points.rows.values**2) for points in (left, right)]
-            products = dense(left.rows.to_csr() @ right.rows.to_csr().T)
+            out = dense(left.rows.to_csr() @ right.rows.to_csr().T)
         else:
             # From the value of the right side that is closest to zero: a common offset of a feature costs no digits.
             lowest, highest = right.values.min(axis=0, initial=np.inf), right.values.max(axis=0, initial=-np.inf)
@@ -180,12 +181,11 @@ class Pairs:
             near = [points.values - np.where(np.isfinite(offset), offset, 0) for points in (left, right)]
             sizes = [np.einsum("ij,ij->i", values, values) for values in near]
             with suited_blas(2.0 * near[0].size * len(near[1])):
-                products = near[0] @ near[1].T
-        out = sizes[0][:, None] + sizes[1] - 2 * products
+                out = near[0] @ near[1].T
+        out *= -2
+        out += sizes[0][:, None]
+        out += sizes[1]
         return np.maximum(out, 0, out=out)
-
-    def _empty(self) -> Array:
-        return np.empty((self.left.n_points, self.right.n_points), self.left.dtype)
 
 
 class AllPairs(Pairs):
@@ -194,20 +194,19 @@ class AllPairs(Pairs):
     def __init__(self, points: Points, n_threads: int = 1):
         super().__init__(points, points, n_threads)
 
-    def _added_up(self, name: Measure) -> Array:
-        out = self._empty()
-        for some, others, pairs in halves(self.left, self._n_threads):
-            out[some, others] = pairs.measure(name)
-            out[others, some] = out[some, others].T
-        return out
+    def _swept(self, name: Measure, is_dense: bool) -> Array:
+        out = np.empty((self.left.n_points, self.left.n_points), self.left.dtype)
+        self._sweep(name, is_dense, out, from_diagonal=True)
+        return mirrored(out.T).T
 
 
 def halves(points: Points, n_threads: int) -> Iterator[tuple[slice, slice, Pairs]]:
-    """Pairs of some samples with those from there on, in pieces of bounded size: each pair once, or twice nearby."""
-    step = min(MOST_HALVED, max(32, BLOCK_NUMBERS // max(1, points.n_points)))
+    """Pairs of samples from some number on with a few of these, in pieces of bounded size: about half of all."""
+    step = max(TILE, BLOCK_NUMBERS // max(1, points.n_points))
     for begin in range(0, points.n_points, step):
-        some, others = slice(begin, min(begin + step, points.n_points)), slice(begin, points.n_points)
-        yield some, others, Pairs(points.block(some.start, some.stop), points.block(begin, points.n_points), n_threads)
+        end = min(begin + step, points.n_points)
+        pairs = Pairs(points.block(begin, points.n_points), points.block(begin, end), n_threads)
+        yield slice(begin, points.n_points), slice(begin, end), pairs
 
 
 def row_blocks(left: Points, right: Points, n_threads: int) -> Iterator[tuple[slice, Pairs]]:

@@ -24,12 +24,14 @@ from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import Optimum, Row, StoppedError
 from histogp._core.search.space import Space
 from histogp._core.solvers.problem import Noise
-from histogp._core.threads import over_rows, suited_blas
+from histogp._core.threads import run, suited_blas
 
 # Samples that a search looks at: so many for each class, within limits; without a matrix at hand fewer.
 SAMPLES_PER_CLASS = 4
 FEWEST_SAMPLES, MOST_SAMPLES = 1_000, 2_000
 MOST_WITHOUT_MATRIX = 500
+# Rows of a product whose result is symmetric.
+PRODUCT_ROWS = 128
 # Evaluations; more gain nothing on data that were not seen.
 ENOUGH_STEPS = 18
 # Standard deviations of Gaussian priors around the start: of logarithms, of those of single weights, of the exponent of
@@ -119,17 +121,28 @@ def leave_one_out_loss(
             # d alpha = -A^-1 dK alpha, and d c = -diag(A^-1 dK A^-1)
             outer = (one @ found.by_alpha[:, some].astype(one.dtype)) @ alpha[:, some].T.astype(one.dtype)
             weighed = one * found.by_inverse[:, some].sum(axis=1).astype(one.dtype)
-            own = np.empty_like(one)
-            over_rows(lambda rows: np.matmul(weighed[rows], one, out=own[rows]), n, operator.n_threads)  # noqa: B023
-            own *= -1
+            own = _lower_product(weighed, one, operator.n_threads)
             outer *= one.dtype.type(0.5)
-            own -= outer
-            own -= outer.T
+            own += outer
+            own += outer.T
+            own *= -1
             by_noise += float(own.diagonal() @ diagonals[:, k])
             upstream += own
     return Loss(
         found.value, {**matrix_gradient(operator, upstream, names), "noise": np.asarray(by_noise)}, found.by_link
     )
+
+
+def _lower_product(left: Array, right: Array, n_threads: int) -> Array:
+    """``left @ right``, (n, n), which is known to be symmetric: half of it is computed."""
+    out = np.empty_like(left)
+    blocks = [(begin, min(begin + PRODUCT_ROWS, len(out))) for begin in range(0, len(out), PRODUCT_ROWS)]
+
+    def multiply(first: int, last: int) -> None:
+        np.matmul(left[first:last], right[:, :last], out=out[first:last, :last])
+
+    run(multiply, [blocks[k::n_threads] for k in range(min(n_threads, len(blocks)))])
+    return mirrored(out.T).T
 
 
 def matrix_gradient(operator: KernelOperator, upstream: Array, names: Collection[str] | None) -> dict[str, Array]:
