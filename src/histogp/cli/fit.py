@@ -60,7 +60,12 @@ def add_command(commands: Any) -> None:
         help="with --one-class, the part of the training rows that count as outliers, up to 0.5; default: auto, which "
         "suits new rows: about one in twenty of them counts as an outlier if they are like the training rows",
     )
-    parser.add_argument("--kernel", choices=list(SHORT_NAMES), default="hik", help="default: hik")
+    parser.add_argument(
+        "--kernel",
+        type=_kernel_name,
+        default="hik",
+        help=f"one of {', '.join(SHORT_NAMES)}, or a sum of them, 'hik + laplacian'; default: hik",
+    )
     parser.add_argument(
         "--approximation",
         choices=["auto", "exact", "nystroem", "fourier"],
@@ -76,9 +81,9 @@ def add_command(commands: Any) -> None:
     )
     parser.add_argument(
         "--optimize",
-        choices=["gradient", "bound", "exact"],
-        help="search for kernel hyperparameters and noise that make the rows most likely, starting from those given; "
-        "default: take them as they are",
+        choices=["gradient", "bound", "exact", "loo"],
+        help="search for kernel hyperparameters and noise that make the rows most likely, starting from those given, "
+        "or with loo predict them best when they are left out; default: take them as they are",
     )
     parser.add_argument("--ard", action="store_true", help="learn a weight for each feature; needs --optimize")
     parser.add_argument("--class-weight", choices=["balanced", "balanced-ovr"], help="for unequal classes")
@@ -117,8 +122,7 @@ def run(options: argparse.Namespace) -> None:
     stream.refuse_options(options)
     model = _one_class(options) if options.one_class else _supervised(options)
     if options.predict_only and options.prediction != "quantized" and not _has_features(options):
-        remedy = "--approximation nystroem or fourier" if options.kernel in _pairwise() else "--prediction quantized"
-        raise DataError(f"--predict-only needs {remedy}: exact prediction reads the training rows.")
+        raise DataError("--predict-only needs --prediction quantized: exact prediction reads the training rows.")
     replaceable(Path(options.output))
     with progress(f"reading {options.data}") as advance:
         X, y, names = read_rows(options) if options.one_class else read_data(options, options.task)
@@ -186,11 +190,6 @@ def _one_class(options: argparse.Namespace) -> Any:
     )
 
 
-def _pairwise() -> list[str]:
-    """The kernels that are evaluated pair by pair."""
-    return [name for name in SHORT_NAMES if "approximation" in as_kernel(name).get_params()]
-
-
 def _has_features(options: argparse.Namespace) -> bool:
     """Whether predictions come from features, without the training rows."""
     return options.kernel == "chi2" or options.approximation in ("nystroem", "fourier")
@@ -227,6 +226,15 @@ def _parameters(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def _kernel_name(text: str) -> str:
+    """The name of a kernel, or of a sum of several."""
+    try:
+        as_kernel(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
 def _contamination(text: str) -> Any:
     try:
         return "auto" if text == "auto" else float(text)
@@ -258,14 +266,16 @@ def _found(model: Any) -> str:
     found |= {in_words(name, ("noise", "scale")): value for name, value in of_transform.items()}
     if np.ndim(kernel.weights):
         found["features with a weight"] = np.count_nonzero(kernel.weights)
-    else:
-        found["scale"] = kernel.scale
-    if "beta" in kernel.get_params():
-        found["beta"] = kernel.beta
+    parameters = kernel.get_params()
+    wanted = [name for name in parameters if f"__{name}".endswith(("__scale", "__beta")) and "transform" not in name]
+    if np.ndim(kernel.weights) and "scale" in wanted:
+        wanted.remove("scale")  # the weights have it in them
+    found |= {in_words(name, ()): parameters[name] for name in wanted}
+    by = "" if "loss" in model.optimization_path_ else f"; log marginal likelihood {likelihood(model)}"
     return (
         f"found in {len(model.optimization_path_['n_samples'])} evaluations: "
         + ", ".join(f"{name} {value:.4g}" for name, value in found.items())
-        + f"; log marginal likelihood {likelihood(model)}"
+        + by
     )
 
 

@@ -291,7 +291,7 @@ def refuse_options(options: argparse.Namespace) -> None:
 
 def _refuse_for_kernel(options: argparse.Namespace) -> None:
     """Refuse options for parameters that the kernel does not have."""
-    parameters = {name: as_kernel(name).get_params() for name in SHORT_NAMES}
+    parameters = {name: as_kernel(name).get_params() for name in {**dict.fromkeys(SHORT_NAMES), options.kernel: None}}
     for option, name in OF_KERNELS.items():
         if getattr(options, option) is not None and name not in parameters[options.kernel]:
             kernels = [kernel for kernel, known in parameters.items() if name in known]

@@ -37,7 +37,15 @@ from histogp._sklearn import CallbackSupportMixin, NoCallbacks, check_sample_wei
 from histogp.exceptions import ApproximationWarning, NotConvergedWarning, VarianceWarning
 from histogp.gp import _model_file
 from histogp.gp._tasks import Encoded, Samples, Task
-from histogp.gp.optimizer import SEARCH_ATTRIBUTES, Optimizer, Tuned, describe_evaluation, search_is_due, tune
+from histogp.gp.optimizer import (
+    SEARCH_ATTRIBUTES,
+    Optimizer,
+    Tuned,
+    as_optimizer,
+    describe_evaluation,
+    search_is_due,
+    tune,
+)
 from histogp.gp.posterior_view import PosteriorView
 from histogp.io import schema
 from histogp.kernels import Kernel
@@ -50,7 +58,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "kernel": [str, Kernel],
         "noise": [Interval(Real, 0, None, closed="neither")],
-        "optimize": [None, StrOptions({"bound", "gradient", "exact"}), Optimizer],
+        "optimize": [None, StrOptions({"bound", "gradient", "exact", "loo"}), Optimizer],
         "solver": [StrOptions({"auto", "cg", "cholesky"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -100,7 +108,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, also nested ones; a short name gives way to the object that it stands for."""
-        for name, make in (("kernel", as_kernel), ("optimize", Optimizer)):
+        for name, make in (("kernel", as_kernel), ("optimize", as_optimizer)):
             nested = name not in params and any(key.startswith(f"{name}__") for key in params)
             if nested and isinstance(getattr(self, name), str):
                 setattr(self, name, make(getattr(self, name)))
@@ -275,7 +283,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
 
         Parameters
         ----------
-        kernel : {"hik", "hik-poly", "hik-exp", "chi2", "exp-chi2"}, Kernel or None, default=None
+        kernel : str, Kernel or None, default=None
             None is the fitted ``kernel_``.
         noise : float or None, default=None
             None is the fitted ``noise_``.

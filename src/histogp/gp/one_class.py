@@ -25,9 +25,10 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
 
     Parameters
     ----------
-    kernel : {"hik", "hik-poly", "hik-exp", "chi2", "exp-chi2"} or a kernel of `histogp.kernels`, default="hik"
-        The names stand for `HistogramIntersection` without a transform, with ``Power(eta=0.5)`` and
-        with ``Exponential(eta=1.0)``, and for `Chi2`, which is solved in the space of its features.
+    kernel : str or a kernel of `histogp.kernels`, default="hik"
+        Names are "hik", "hik-poly" and "hik-exp" for `HistogramIntersection` without a transform, with
+        ``Power(eta=0.5)`` and with ``Exponential(eta=1.0)``, "chi2", "exp-chi2", "laplacian", "gaussian", "constant",
+        and sums of these, "hik + laplacian".
     noise : float, default=0.1
         Variance of the label noise. The smaller, the more a single similar training sample counts.
     criterion : {"variance", "mean", "ratio"}, default="variance"

@@ -31,7 +31,8 @@ SEARCH_ATTRIBUTES = ("log_marginal_likelihood_", "log_marginal_likelihood_error_
 class Optimizer(BaseEstimator):
     """Finds kernel hyperparameters and noise: those that make the training data most likely, or predict them best.
 
-    For the parameter ``optimize`` of an estimator, where its methods also go by their names alone.
+    For the parameter ``optimize`` of an estimator, where its methods also go by their names alone, and "loo" is that
+    criterion.
 
     Parameters
     ----------
@@ -141,9 +142,16 @@ class Tuned:
         return dict(zip(SEARCH_ATTRIBUTES, (self.likelihood, self.likelihood_error, self.path), strict=True))
 
 
+def as_optimizer(optimizer: str | Optimizer) -> Optimizer:
+    """The optimizer itself, or the one that a name stands for: that of a method, or "loo" of the criterion."""
+    if not isinstance(optimizer, str):
+        return optimizer
+    return Optimizer(criterion="loo") if optimizer == "loo" else Optimizer(optimizer)
+
+
 def search_is_due(optimizer: str | Optimizer, n_changed: int, n_searched: int) -> bool:
     """Whether to search again after ``n_changed`` changes since a search that saw ``n_searched`` samples."""
-    optimizer = Optimizer(optimizer) if isinstance(optimizer, str) else optimizer
+    optimizer = as_optimizer(optimizer)
     optimizer._validate_params()
     every = optimizer.reoptimize_every
     if every is None:
@@ -169,8 +177,7 @@ def tune(
     ``is_classification`` says that targets are labels, ``warm`` that the hyperparameters given were found before, on
     similar data, and ``atomic`` that an interrupt ends not the search alone, but everything.
     """
-    if isinstance(optimizer, str):
-        optimizer = Optimizer(optimizer)
+    optimizer = as_optimizer(optimizer)
     optimizer._validate_params()
     operator = data.operator
     tuning = tuning_of(operator, "optimize=...")

@@ -22,12 +22,13 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
 
     Parameters
     ----------
-    kernel : {"hik", "hik-poly", "hik-exp", "chi2", "exp-chi2"} or a kernel of `histogp.kernels`, default="hik"
-        The names stand for `HistogramIntersection` without a transform, with ``Power(eta=0.5)`` and
-        with ``Exponential(eta=1.0)``, and for `Chi2`, which is solved in the space of its features.
+    kernel : str or a kernel of `histogp.kernels`, default="hik"
+        Names are "hik", "hik-poly" and "hik-exp" for `HistogramIntersection` without a transform, with
+        ``Power(eta=0.5)`` and with ``Exponential(eta=1.0)``, "chi2", "exp-chi2", "laplacian", "gaussian", "constant",
+        and sums of these, "hik + laplacian".
     noise : float, default=0.1
         Variance of the noise on the targets (on the normalized ones with ``normalize_y``).
-    optimize : {"gradient", "bound", "exact"}, Optimizer or None, default=None
+    optimize : {"gradient", "bound", "exact", "loo"}, Optimizer or None, default=None
         Whether and how `fit` searches for hyperparameters of the kernel and noise that make the training data most
         likely, starting from those given; see `Optimizer`. None takes them as they are.
     normalize_y : bool, default=False
