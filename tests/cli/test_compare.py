@@ -81,7 +81,10 @@ def test_advice():
 
 
 def _without_names(path):
-    model = histogp.load(path)
+    return _without_names_of(histogp.load(path))
+
+
+def _without_names_of(model):
     del model.feature_names_in_
     return model
 
@@ -111,7 +114,26 @@ def test_an_exact_kernel_needs_its_rows(run):
     assert f"scale {model.kernel_.scale:.4g}, beta {model.kernel_.beta:.4g}" in said
     assert not model.posterior_.offers("features")
     sentence = run("fit", "train.csv", *options, "--predict-only", code=2)
-    assert "--predict-only needs --approximation nystroem or fourier: exact prediction reads the training" in sentence
+    assert "--predict-only needs --prediction quantized: exact prediction reads the training rows." in sentence
+    run("fit", "train.csv", *options, "--predict-only", "--prediction", "quantized")
+    quantized = _without_names("m.histogp").decision_function(X)
+    np.testing.assert_allclose(quantized, _without_names_of(model).decision_function(X), atol=1e-4)
+
+
+def test_sums_of_kernels_are_named_with_a_plus(run):
+    options = ["--label", "color", "--kernel", "hik + laplacian", "--optimize", "loo", "-o", "m.histogp"]
+    said = run("fit", "train.csv", *options)
+    model = histogp.load("m.histogp")
+    assert list(model.kernel_.named_parts()) == ["histogram_intersection", "laplacian"]
+    assert f"laplacian beta {model.kernel_.get_params()['laplacian__beta']:.4g}" in said
+    assert "likelihood" not in said
+    inspected = run("inspect", "m.histogp")
+    share = model.kernel_shares_["laplacian"]
+    assert f"laplacian {share:.0%}" in inspected
+    assert "leave-one-out" in inspected
+    assert "laplacian beta" in inspected
+    sentence = run("fit", "train.csv", "--label", "color", "--kernel", "hik + rbf", "-o", "m.histogp", code=2)
+    assert "Unknown kernel 'rbf'; known names are 'hik'" in sentence
 
 
 def test_streams_with_exp_chi2_and_blocks(run):

@@ -393,7 +393,8 @@ class MeasuredHeights(Measured):
             block = out[some, others]
             scaled = np.empty_like(block)
             for part in self.kernel.parts:
-                block += np.multiply(part.values(pairs), part.scale, out=scaled, dtype=out.dtype)
+                values = part.values(pairs)
+                block += np.multiply(values, part.scale, out=scaled, dtype=out.dtype) if np.ndim(values) else part.scale
 
     def gradient(self, upstream: Array, names: Collection[str] | None = None) -> dict[str, Array]:
         """The derivative of ``sum_ij G_ij K_ij``, by those for all heights where these can change."""

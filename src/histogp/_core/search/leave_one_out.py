@@ -114,7 +114,7 @@ def leave_one_out_loss(
             inverse[:, some] = one.diagonal()[:, None]
             inverses.append(one)
         found = terms(alpha, inverse)
-        upstream = np.zeros((n, n), matrix.dtype)
+        upstream = np.zeros((0, 0))
         by_noise = 0.0
         for k, one in enumerate(inverses):
             some = slice(k * share, (k + 1) * share)
@@ -127,7 +127,7 @@ def leave_one_out_loss(
             own += outer.T
             own *= -1
             by_noise += float(own.diagonal() @ diagonals[:, k])
-            upstream += own
+            upstream = np.add(upstream, own, out=own) if k else own
     return Loss(
         found.value, {**matrix_gradient(operator, upstream, names), "noise": np.asarray(by_noise)}, found.by_link
     )
