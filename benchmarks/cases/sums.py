@@ -148,7 +148,7 @@ def sum_fit(n: int = 10_000, n_test: int = 2_000) -> dict[str, float]:
         model.save(path, include_training=False)
         file_mb = path.stat().st_size / 2**20
         same = histogp.load(path)
-        assert np.allclose(same.decision_function(X_test[:5]), quantized[:5])
+        assert np.allclose(same.decision_function(X_test[:5]), quantized[:5], atol=1e-3)
     return {
         "seconds": took,
         "megabytes": megabytes,

@@ -281,7 +281,8 @@ class _Search:
     ) -> Minimum:
         """The minimum found by quasi-Newton steps from ``start``, as exactly as the objective allows."""
         # What a warm search could still gain by exact steps is less than the next samples will change.
-        is_exact = objective.is_exact and not self.options.warm
+        grown = self.has_matrix() and self.first_data is not self.data
+        is_exact = objective.is_exact and not self.options.warm and not grown
         gain = SUBSET_GAIN if objective is not self.objective else EXACT_GAIN if is_exact else SMALLEST_GAIN
         return minimize(
             lambda x: self.evaluate(objective, coordinates, x),
