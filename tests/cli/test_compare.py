@@ -111,7 +111,7 @@ def test_an_exact_kernel_needs_its_rows(run):
     options = ["--label", "color", "--kernel", "exp-chi2", "--optimize", "gradient", "-o", "m.histogp"]
     said = run("fit", "train.csv", *options)
     model = histogp.load("m.histogp")
-    assert f"scale {model.kernel_.scale:.4g}, beta {model.kernel_.beta:.4g}" in said
+    assert f"beta {model.kernel_.beta:.4g}, scale {model.kernel_.scale:.4g}" in said
     assert not model.posterior_.offers("features")
     sentence = run("fit", "train.csv", *options, "--predict-only", code=2)
     assert "--predict-only needs --prediction quantized: exact prediction reads the training rows." in sentence

@@ -199,6 +199,97 @@ def test_signs_follow_the_parts():
             HistogramGPRegressor(kernel).fit(SIGNED, y)
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (Laplacian(unit=1.0, columns=[0, 1]), Laplacian(unit=1.0, columns=[2, 3])),
+        (HistogramIntersection(columns=[0, 1]), HistogramIntersection(columns=[2, 3])),
+        (KERNELS["apart"], Laplacian(unit=2.0)),
+        (KERNELS["apart"], KERNELS["chi2"]),
+        (Chi2(30, columns=[0, 1]), Chi2(30, columns=[2, 3])),
+    ],
+)
+def test_the_likelihood_of_another_kernel_is_its_own(first, second):
+    model = HistogramGPRegressor(first, noise=NOISE).fit(X, VALUES)
+    close(model.log_marginal_likelihood(second, method="exact"), density(second), rtol=1e-6)
+
+
+def test_weights_may_be_zero_in_sparse_data():
+    rows = sparse.csr_array(sparse.random(40, 60, density=0.05, random_state=0))
+    kernel = Sum([Chi2(), Laplacian(unit=1.0), ExpChi2(beta=1.0)], weights=np.arange(60) % 2)
+    kept = Sum([Chi2(), Laplacian(unit=1.0), ExpChi2(beta=1.0)])
+    close(kernel(rows), kept(rows.toarray()[:, 1::2]))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        0.25 * HistogramIntersection(weights="ard") + Constant(),
+        Sum([("my_transform", HistogramIntersection(scale=4.0)), ("l", Laplacian())]),
+        Sum(inner=Sum([Laplacian(), Constant(0.5)], weights="ard"), outer=Gaussian()),
+        0.3 * Chi2(weights="ard"),
+    ],
+)
+def test_the_kernel_that_was_found_is_that_of_the_model(kernel, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        model = HistogramGPRegressor(kernel, optimize=Optimizer("exact", max_steps=10)).fit(X, VALUES)
+    close(model._posterior.operator.matrix(), model.kernel_(X), rtol=1e-2 if isinstance(kernel, Chi2) else 1e-9)
+    model.save(tmp_path / "m")
+    np.testing.assert_allclose(load(tmp_path / "m").predict(TEST), model.predict(TEST), rtol=1e-9)
+
+
+def test_weights_are_searched_again_after_updates():
+    for kernel in (
+        HistogramIntersection(columns=[0, 1, 3], weights="ard"),
+        2.0 * Laplacian(weights="ard") + Constant(),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotConvergedWarning)
+            model = HistogramGPRegressor(kernel, optimize=Optimizer("exact", max_steps=5)).fit(X[:35], VALUES[:35])
+            model.partial_fit(X[35:], VALUES[35:])
+        found = model.kernel_.get_params()
+        weights = found.get("laplacian__weights", found.get("weights"))
+        assert np.asarray(weights).dtype == float
+        close(model._posterior.operator.matrix(), model.kernel_(X), rtol=1e-9)
+
+
+def test_short_names_of_hyperparameters_are_those_of_all_parts():
+    kernel = Laplacian(0.5) + Laplacian(5.0)
+    model = HistogramGPRegressor(kernel, optimize=Optimizer("exact", parameters=["beta"])).fit(X, VALUES)
+    found = model.kernel_.get_params()
+    assert found["laplacian__beta"] != 0.5
+    assert found["laplacian_2__beta"] != 5.0
+    assert model.noise_ == 0.1
+    model = HistogramGPRegressor(kernel, optimize=Optimizer("bound", criterion="loo")).fit(X, VALUES)
+    assert model.noise_ != 0.1
+
+
+def test_sums_copy_their_parts():
+    part = HistogramIntersection()
+    kernel = part + part
+    kernel.set_params(histogram_intersection__scale=5.0)
+    assert (part.scale, kernel.get_params()["histogram_intersection_2__scale"]) == (1.0, 1.0)
+    special = Sum([Laplacian()], approximation="nystroem", n_components=50) + Constant()
+    assert special.get_params()["sum__n_components"] == 50
+
+
+def test_forgetting_is_a_fit_without():
+    model = HistogramGPRegressor(Laplacian(), noise=NOISE).fit(X, VALUES).forget(np.arange(30))
+    fresh = HistogramGPRegressor(Laplacian(), noise=NOISE).fit(X[30:], VALUES[30:])
+    assert model.kernel_.unit == fresh.kernel_.unit
+    close(model.predict(TEST), fresh.predict(TEST), rtol=1e-9)
+
+
+def test_support_stays_in_double_precision_where_single_is_too_coarse():
+    model = HistogramGPRegressor(Gaussian(), noise=1e-9).fit(X, VALUES)
+    exact = model.predict(TEST)
+    np.testing.assert_allclose(model.set_params(prediction="quantized").predict(TEST), exact, atol=0.05)
+    far = HistogramGPRegressor(Gaussian(), noise=0.1).fit(1e4 + X, VALUES)
+    exact = far.predict(TEST + 1e4)
+    np.testing.assert_allclose(far.set_params(prediction="quantized").predict(TEST + 1e4), exact, atol=0.05)
+
+
 def test_columns_of_the_additive_chi2_kernel(tmp_path):
     columns = [1, 4, 5]
     model = HistogramGPRegressor(Chi2(8, columns=columns, scale=2.0), noise=NOISE, tol=1e-10).fit(X, VALUES)
@@ -231,6 +322,7 @@ WRONG = {
     "a scale of the intersection kernel": (HistogramIntersection(scale=-1.0), "scale must be a number above 0"),
     "an approximation": (Laplacian(approximation="some"), "approximation must be one of 'auto', 'exact'"),
     "waves of a sum": (Sum([Laplacian(), Constant()], approximation="fourier"), '"fourier" is for one kernel alone'),
+    "a sum in a sum that shares": (Sum([Sum([Laplacian()])], weights=2.0), "is a sum, which cannot share the weights"),
     "components": (Gaussian(n_components=1), "n_components must be a whole number from 2 to"),
 }
 

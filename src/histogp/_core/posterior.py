@@ -196,7 +196,9 @@ class Posterior:
 
     def quantized(self, grid: Grid) -> QuantizedMean | SupportMean:
         """The mean on a grid, tabulated when a grid is asked for that was not the last one; or by some samples."""
-        version = (grid.n_bins, grid.uniform, None if grid.upper is None else grid.upper.tobytes())
+        version: Any = None
+        if self.operator.offer(Matrix) is None:
+            version = (grid.n_bins, grid.uniform, None if grid.upper is None else grid.upper.tobytes())
         return self.lazy.get("quantized", lambda: self._quantize(grid), version)
 
     def prior_variance(self, rows: Rows) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from histogp._core.data import Array, Rows
 from histogp._core.kernel_values import KernelValue
 from histogp._core.layouts import Grid
-from histogp._core.operators.contract import Features, KernelOperator
+from histogp._core.operators.contract import Features, KernelOperator, Matrix
 from histogp._core.predictors import QuantizedMean, Table
 from histogp._core.solvers.factors import FeatureFactor, features_of
 from histogp._core.support import SupportMean
@@ -78,7 +78,7 @@ class Predictor:
         if features is None:
             assert grid is not None
             table, kernel = reader.child("table"), operator.kernel
-            kind: Any = SupportMean if table.has("support_weights") else QuantizedMean
+            kind: Any = QuantizedMean if operator.offer(Matrix) is None else SupportMean
             mean = kind.from_state(table, kernel, grid, kernel.n_columns, n_outputs)
             return cls(operator, None, mean, kept, seed)
         weights, factor = read_features(reader.child("features"), operator, n_outputs)
@@ -97,6 +97,8 @@ class Predictor:
         """The mean on the grid that was prepared; another one is refused."""
         if self.grid_mean is None:
             raise ValueError('This model was saved for exact prediction and needs no grid; use prediction="exact".')
+        if isinstance(self.grid_mean, SupportMean):
+            return self.grid_mean
         own = self.grid_mean.grid
         same_upper = (
             grid.upper is own.upper

@@ -267,7 +267,7 @@ def _found(model: Any) -> str:
     if np.ndim(kernel.weights):
         found["features with a weight"] = np.count_nonzero(kernel.weights)
     parameters = kernel.get_params()
-    wanted = [name for name in parameters if f"__{name}".endswith(("__scale", "__beta")) and "transform" not in name]
+    wanted = [name for name in parameters if f"__{name}".endswith(("__scale", "__beta")) and name not in of_transform]
     if np.ndim(kernel.weights) and "scale" in wanted:
         wanted.remove("scale")  # the weights have it in them
     found |= {in_words(name, ()): parameters[name] for name in wanted}

@@ -223,7 +223,8 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             has one for each
         """
         rows = self._test_rows(X)
-        method = self._posterior.quick_method() if method == "auto" else method
+        if method == "auto":
+            method = "precise" if per_class else self._posterior.quick_method()
         options = self._variance_options(method, n_eigenvectors, n_samples, tol)
         if per_class:
             if method != "precise":

@@ -189,7 +189,7 @@ def tune(
     some = _searched(optimizer, data, is_classification, rng)
     rows = updates_of(some.operator).training_rows()
     space = Space.of(operator.kernel, rows, noise_value, data.mean_square, names)
-    if names is None and optimizer.method == "bound":
+    if names is None and optimizer.method == "bound" and optimizer.criterion == "evidence":
         space = space.only([one.name for one in space.free if one.name != "noise"])
     if optimizer.criterion == "loo":
         max_steps = optimizer.max_steps or ENOUGH_STEPS

@@ -81,8 +81,21 @@ class Kernel(BaseEstimator):
         return self.set_params(scale=factor * self.scale)
 
     def _summands(self) -> list[Any]:
-        """What it contributes to a sum: itself."""
-        return [self]
+        """What it contributes to a sum: a copy of itself."""
+        return [clone(self)]
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters, also nested ones; without a transform ``transform__eta`` starts from ``Power(1)``."""
+        nested = [name for name in params if name.startswith("transform__")]
+        if self.transform is None and "transform" not in params and nested and "transform" in self._get_param_names():
+            if nested != ["transform__eta"]:
+                raise ValueError(f"There is no transform with the parameter {nested[0]!r}: set transform=..., too.")
+            self.transform = import_module("histogp.kernels").Power(1.0)  # the identity
+        return super().set_params(**params)
+
+    def _with_open_weights(self, given: Kernel) -> Any:
+        """A copy whose weights are to be learned where those of ``given`` are; itself, if these are nowhere."""
+        return clone(self).set_params(weights="ard") if isinstance(given.weights, str) else self
 
     def _part(self, prefix: str = "") -> Part:
         """What it is in a sum of kernels on the same heights."""
@@ -128,10 +141,8 @@ class Kernel(BaseEstimator):
 
     def _with_values(self, values: Mapping[str, Any]) -> Kernel:
         """A copy with hyperparameters that a search found; a scale multiplies the present one."""
-        present = self.get_params()
-        # Those of kernels; a transform may have a parameter of this name, too.
-        scales = [name for name in values if f"__{name}".endswith("__scale") and "transform__" not in name]
-        return clone(self).set_params(**{**values, **{name: values[name] * present[name] for name in scales}})
+        own = {"scale": values["scale"] * self.scale} if "scale" in values else {}
+        return clone(self).set_params(**{**values, **own})
 
     def _to_search(self, given: Kernel, value: KernelValue) -> tuple[Kernel, KernelValue]:
         """The kernel and its value, ready to search again; weights are free if those of ``given`` were."""

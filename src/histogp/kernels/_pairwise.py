@@ -7,13 +7,13 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from histogp._core.data import Array, Rows, SortedColumns
 from histogp._core.kernel_values import KernelValue
 from histogp._core.operators.contract import KernelOperator
 from histogp._core.operators.pair_kernels import Approximation, Child, HeightsKernel, PairKernel, PairSum
-from histogp._core.operators.pair_operators import KINDS, pair_operator, restored
+from histogp._core.operators.pair_operators import KINDS, MOST_EXACT_SAMPLES, pair_operator, restored
+from histogp.errors import ModelFileError
 from histogp.io.schema import Reader
 from histogp.kernels._base import Adapted, Kernel, check_pair, selected
 from histogp.kernels.intersection import heights_of
@@ -51,7 +51,7 @@ class PairwiseKernel(Kernel):
         return Adapted(kernel, kernel._value(X.shape[1]), noise)
 
     def _adapts_again(self, n_before: int, n_after: int) -> bool:
-        return n_before < min(n_after, MOST_ADAPTED_SAMPLES)
+        return n_before != n_after and min(n_before, n_after) < MOST_ADAPTED_SAMPLES
 
     def _operator(self, value: PairKernel, X: Any, n_threads: int = 1) -> KernelOperator:
         return pair_operator(Rows.from_array(X, n_threads), value, n_threads)
@@ -60,15 +60,16 @@ class PairwiseKernel(Kernel):
         if reader.has("row_of"):  # as files of random waves had it
             data = SortedColumns.from_state(reader, n_samples, n_features)
             return pair_operator(data.to_rows(data.values, n_threads), value, n_threads)
-        return pair_operator(Rows.from_state(reader, n_samples, n_features), value, n_threads)
+        rows = Rows.from_state(reader, n_samples, n_features)
+        if rows.values.min(initial=0.0) < 0 and not value.takes_any_sign:
+            raise ModelFileError("its samples are negative.")
+        if value.map is None and n_samples > MOST_EXACT_SAMPLES and self.approximation != "exact":
+            raise ModelFileError("the features of its kernel are missing.")
+        return pair_operator(rows, value, n_threads)
 
     def _to_search(self, given: Kernel, value: KernelValue) -> tuple[Kernel, KernelValue]:
         kernel = self._with_open_weights(given)
         return (self, value) if kernel is self else (kernel, kernel._value(value.n_features))
-
-    def _with_open_weights(self, given: Kernel) -> Any:
-        """A copy whose weights are to be learned where those of ``given`` are; itself, if these are nowhere."""
-        return clone(self).set_params(weights="ard") if isinstance(given.weights, str) else self
 
     def _restore(self, reader: Reader, n_features: int) -> PairKernel:
         self._check()

@@ -51,8 +51,8 @@ class Chi2(AdditiveKernel):
     Notes
     -----
     An estimator chooses the values at which the expansion is exact for its training data, and again when it learns
-    further as long as it has fewer than 512 samples. In a sum with kernels that see how features interact, there is no
-    expansion: the sum is evaluated pair by pair, or approximated as a whole.
+    further as long as it has fewer than 512 samples. In a sum there is no expansion: the sum is evaluated pair by pair,
+    or approximated as a whole.
 
     Examples
     --------

@@ -20,8 +20,8 @@ from histogp._core.operators.pair_kernels import Child, Linear
 from histogp._core.operators.sorted_columns import Intersection, SortedOperator, intersections
 from histogp._core.operators.stacked import StackedIntersection
 from histogp.io.schema import Reader
-from histogp.kernels._base import Adapted, AdditiveKernel, check_pair, expanded, selected, weighting
-from histogp.kernels.transforms import Power, Transform
+from histogp.kernels._base import Adapted, AdditiveKernel, Kernel, check_pair, expanded, selected, weighting
+from histogp.kernels.transforms import Transform
 
 
 class HistogramIntersection(AdditiveKernel):
@@ -69,15 +69,6 @@ class HistogramIntersection(AdditiveKernel):
         self.scale = scale
         self.columns = columns
 
-    def set_params(self, **params: Any) -> HistogramIntersection:
-        """Set parameters, also nested ones; without a transform ``transform__eta`` starts from ``Power(1)``."""
-        nested = [name for name in params if name.startswith("transform__")]
-        if self.transform is None and "transform" not in params and nested:
-            if nested != ["transform__eta"]:
-                raise ValueError(f"There is no transform with the parameter {nested[0]!r}: set transform=..., too.")
-            self.transform = Power(1.0)  # the identity
-        return super().set_params(**params)
-
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Evaluate the kernel densely: ``K(X, Y)``, or ``K(X, X)`` without Y."""
         X, Y = check_pair(X, Y)
@@ -114,6 +105,10 @@ class HistogramIntersection(AdditiveKernel):
 
     def _value(self, n_features: int) -> Any:
         return self._adapt(np.empty((0, n_features))).value
+
+    def _to_search(self, given: Kernel, value: Any) -> tuple[Kernel, Any]:
+        kernel = self._with_open_weights(given)
+        return (self, value) if kernel is self else (kernel, kernel._value(value.n_features))
 
     def _child(self, prefix: str, n_features: int) -> Child:
         """What it is in a sum of intersection kernels."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -159,7 +160,10 @@ class Sum(PairwiseKernel):
 
     @property
     def _any_sign(self) -> bool:
-        return all(kernel._any_sign for kernel in self.named_parts().values())
+        try:
+            return all(kernel._any_sign for kernel in self.named_parts().values())
+        except (TypeError, ValueError):  # which `fit` says
+            return False
 
     @property
     def _is_interactive(self) -> bool:
@@ -171,13 +175,15 @@ class Sum(PairwiseKernel):
         return self
 
     def _summands(self) -> list[Any]:
-        """The parts, unless they share something."""
-        named = self.named_parts()
-        if self._own_heights():
-            return [self]
+        """The parts, unless they share something or are to be approximated in a way of their own."""
+        kernel = clone(self)
+        named, plain = kernel.named_parts(), Sum([])
+        ways = ("approximation", "n_components", "random_state")
+        if self._own_heights() or any(getattr(self, name) != getattr(plain, name) for name in ways):
+            return [kernel]
         return [
             entry if isinstance(entry, Kernel) else (name, named[name])
-            for name, entry in zip(named, self.parts, strict=True)
+            for name, entry in zip(named, kernel.parts, strict=True)
         ]
 
     def _resolved(self, rows: Rows, targets: Array | None) -> Kernel:
@@ -197,11 +203,17 @@ class Sum(PairwiseKernel):
         return kernel.set_params(**changed)
 
     def _with_open_weights(self, given: Any) -> Kernel:
-        parts = given.named_parts()
-        opened = {f"{name}__weights": "ard" for name, part in parts.items() if isinstance(part.weights, str)}
-        if isinstance(given.weights, str):
-            opened["weights"] = "ard"
-        return clone(self).set_params(**opened) if opened else self
+        kernel, parts = super()._with_open_weights(given), given.named_parts()
+        opened = {name: part._with_open_weights(parts[name]) for name, part in kernel.named_parts().items()}
+        changed = {name: part for name, part in opened.items() if part is not kernel.named_parts()[name]}
+        return clone(kernel).set_params(**changed) if changed else kernel
+
+    def _with_values(self, values: Mapping[str, Any]) -> Kernel:
+        """A copy with hyperparameters that a search found: those of the sum itself, and those of each part."""
+        kernel, parts = clone(self), self.named_parts()
+        shared = {key: value for key, value in values.items() if key.partition("__")[0] not in parts}
+        changed = {name: part._with_values(nested(values, name)) for name, part in parts.items()}
+        return kernel.set_params(**shared, **changed)
 
     def _is_stacked(self) -> bool:
         """Whether it is one intersection kernel on the columns of all parts side by side, and needs no matrix."""
@@ -239,6 +251,11 @@ class Sum(PairwiseKernel):
         shared, children = [], []
         for name, kernel in self.named_parts().items():
             own = kernel._own_heights()
+            if self._own_heights() and isinstance(kernel, Sum):
+                raise ValueError(
+                    f"The part {name!r} is a sum, which cannot share the {self._own_heights()[0]} of that around it: "
+                    "take its parts instead."
+                )
             if own and self._own_heights():
                 raise ValueError(
                     f"The part {name!r} has {own[0]} of its own, and the sum has {self._own_heights()[0]} for all its "

@@ -1,6 +1,6 @@
 """Landmarks, how they are chosen, and the error of an approximation, against dense formulas."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from histogp._core.maps.additive import Direct
 from histogp._core.maps.landmarks import Landmarks, approximation_error, choose_landmarks
 from histogp._core.maps.random_waves import RandomWaves
 from histogp._core.operators.feature_kernels import FeatureKernel, FeatureOperator
+from histogp._core.operators.pair_kernels import Approximation
 from histogp.errors import ModelFileError
 from histogp.io.schema import Reader, Writer
 
@@ -30,6 +31,8 @@ class OfDistance:
     p: int
     width: float = 1.0
     scale: float = 1.0
+    approximation: Approximation = field(default_factory=Approximation)
+    takes_any_sign: bool = True
 
     def dense(self, A, B):
         distances = (np.abs(A[:, None] - B[None]) ** self.p).sum(axis=2)
@@ -218,7 +221,7 @@ def test_nothing_is_chosen_where_there_is_nothing():
     assert len(choose_landmarks(Minima(), empty, 3, rng())) == 0
     assert len(choose_landmarks(LAPLACIAN, empty, 3, rng())) == 1
     assert len(choose_landmarks(LAPLACIAN, empty.block(0, 0), 3, rng())) == 0
-    with pytest.raises(ValueError, match="There must be a landmark"):
+    with pytest.raises(ValueError, match="The kernel is zero on all samples"):
         Landmarks.choose(Minima(), empty, 3, rng())
 
 

@@ -49,8 +49,9 @@ def chi2_differences(left, table, first, last, begin, out):
 def harmonic_sums(indptr, column_of, values, table, first, last, begin, out):
     """``out[i, begin + j] = sum_d 2 x y / (x + y)`` of the compressed rows ``first..last`` with the table.
 
-    indptr (n + 1,), column_of, values (nnz,), positive; table (D, m); out (n, >= begin + m).
+    indptr (n + 1,), column_of, values (nnz,), not negative; table (D, m); out (n, >= begin + m).
     """
+    tiny = out.dtype.type(1e-37)
     total = np.empty(table.shape[1], out.dtype)
     for i in range(first, last):
         total[:] = 0
@@ -58,7 +59,7 @@ def harmonic_sums(indptr, column_of, values, table, first, last, begin, out):
             own = values[k]
             d = column_of[k]
             for j in range(table.shape[1]):
-                total[j] += (own + own) * (table[d, j] / (own + table[d, j]))
+                total[j] += (own + own) * (table[d, j] / max(own + table[d, j], tiny))
         out[i, begin : begin + len(total)] = total
 
 

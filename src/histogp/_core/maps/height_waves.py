@@ -49,7 +49,8 @@ class HeightWaves:
     def draw(cls, kernel: HeightsKernel, rows: Rows) -> HeightWaves:
         """Draw an even number of waves for a kernel that is one exponential; the rows decide on an additive map."""
         options, part = kernel.approximation, kernel.exponential
-        assert part is not None
+        if part is None:
+            raise ValueError("There are random waves for one exponential alone.")
         rng = np.random.default_rng(options.seed)
         n_pairs = max(1, options.n_components // 2)
         rate = part.beta / part.unit

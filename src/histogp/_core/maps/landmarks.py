@@ -137,7 +137,7 @@ class Landmarks:
         else by 100 times that and so on up to 1e-7.
         """
         if rows.n_rows == 0:
-            raise ValueError("There must be a landmark.")
+            raise ValueError("The kernel is zero on all samples, so that there are no landmarks.")
         matrix = kernel.matrix(rows, n_threads)
         for jitter in JITTERS:
             raised = matrix.copy()
@@ -213,7 +213,12 @@ class Landmarks:
         for number, end in enumerate(ends):
             factor[number, : number + 1] = triangle[end - number - 1 : end]
         error = float(reader.array("error", np.float64, (1,), finite=False)[0])
-        return cls(kernel, Rows.from_state(reader.child("landmarks"), n, n_features), factor, error)
+        rows = Rows.from_state(reader.child("landmarks"), n, n_features)
+        if rows.values.min(initial=0.0) < 0 and not kernel.takes_any_sign:
+            raise ModelFileError("its landmarks are negative.")
+        if n > kernel.approximation.n_components or error < 0:
+            raise ModelFileError("its landmarks are damaged.")
+        return cls(kernel, rows, factor, error)
 
 
 def approximation_error(features: Any, kernel: PairKernel, rows: Rows, rng: np.random.Generator) -> float:

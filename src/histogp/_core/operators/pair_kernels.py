@@ -66,6 +66,11 @@ class PairKernel(KernelValue):
         """The one exponential that it is, or None."""
         return None
 
+    @property
+    def takes_any_sign(self) -> bool:
+        """Whether features may be negative."""
+        return False
+
     @abstractmethod
     def measured(self, rows: Rows, n_threads: int = 1, dtype: Any = np.float64, before: Any = None) -> Measured:
         """What the kernel needs to know of training samples; ``before`` is that of a kernel of the same kind."""
@@ -244,6 +249,11 @@ class HeightsKernel(Heights, PairKernel):
     parts: tuple[Part, ...] = ()
 
     @property
+    def takes_any_sign(self) -> bool:
+        signed = ("absolute", "squared")
+        return all(isinstance(part, Constant) or getattr(part, "measure", "") in signed for part in self.parts)
+
+    @property
     def constant(self) -> float:
         return sum(part.scale for part in self.parts if isinstance(part, Constant))
 
@@ -262,7 +272,9 @@ class HeightsKernel(Heights, PairKernel):
 
     def has_heights_of(self, other: HeightsKernel) -> bool:
         """Whether samples have the same heights under another kernel of this kind."""
-        if type(self.transform) is not type(other.transform) or self.of_transform.keys() != other.of_transform.keys():
+        if type(other) is not type(self) or type(self.transform) is not type(other.transform):
+            return False
+        if self.of_transform.keys() != other.of_transform.keys():
             return False
         same = [np.array_equal(self.of_transform[name], other.of_transform[name]) for name in self.of_transform]
         if self.weights is None or other.weights is None:
@@ -384,6 +396,7 @@ class MeasuredHeights(Measured):
         return self.rows.n_rows**2 <= MOST_KEPT_PAIRS
 
     def add_halves(self, out: Array) -> None:
+        """Add K to ``out``, in one piece if measures are kept."""
         if self._is_kept:
             whole = slice(None)
             blocks: Any = [(whole, whole, self.pairs)]
@@ -434,6 +447,12 @@ class Child:
     columns: Array | None
     kernel: Any
     is_constant: bool = False
+
+    def sees_as(self, other: Child) -> bool:
+        """Whether another kernel sees the same features."""
+        if self.columns is None or other.columns is None:
+            return self.columns is other.columns
+        return np.array_equal(self.columns, other.columns)
 
     def rows(self, rows: Rows) -> Rows:
         """Samples as it sees them."""
@@ -510,6 +529,10 @@ class PairSum(SumValue, PairKernel):
     """A sum of kernels that are evaluated pair by pair."""
 
     @property
+    def takes_any_sign(self) -> bool:
+        return all(child.kernel.takes_any_sign for child in self.children)
+
+    @property
     def interactive_part(self) -> str:
         for child in self.children:
             if child.kernel.interactive_part != "this kernel":
@@ -530,12 +553,19 @@ class PairSum(SumValue, PairKernel):
     def measured(
         self, rows: Rows, n_threads: int = 1, dtype: Any = np.float64, before: MeasuredSum | None = None
     ) -> MeasuredSum:
-        if before is None or before.rows is not rows:
+        if before is None or before.rows is not rows or not self._has_children_of(before.kernel):
             each = [child.kernel.measured(child.rows(rows), n_threads, dtype) for child in self.children]
         else:
             pairs = zip(self.children, before.each, strict=True)
             each = [child.kernel.measured(old.rows, n_threads, dtype, old) for child, old in pairs]
         return MeasuredSum(self, rows, tuple(each))
+
+    def _has_children_of(self, other: Any) -> bool:
+        """Whether another kernel is a sum of as many kernels of the same kinds on the same columns."""
+        if type(other) is not type(self) or len(other.children) != len(self.children):
+            return False
+        pairs = zip(self.children, other.children, strict=True)
+        return all(type(one.kernel) is type(two.kernel) and one.sees_as(two) for one, two in pairs)
 
     def add_cross(self, left: list[Any], right: list[Any], out: Array, n_threads: int = 1) -> None:
         for child, *sides in zip(self.children, left, right, strict=True):

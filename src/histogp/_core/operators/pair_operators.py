@@ -51,7 +51,9 @@ def choose_map(kernel: PairKernel, rows: Rows, n_threads: int) -> Any:
     plain = replace(kernel, map=None)
     if options.kind == "fourier":
         if kernel.exponential is None:
-            raise ValueError('approximation="fourier" is for one kernel alone; for a sum there is "nystroem".')
+            raise ValueError(
+                'approximation="fourier" is for one kernel alone, on all features; otherwise there is "nystroem".'
+            )
         return with_error(HeightWaves.draw(plain, rows), rows)  # type: ignore[arg-type]
     rng = np.random.default_rng(options.seed)
     landmarks = Landmarks.choose(plain, rows, options.n_components, rng, n_threads)
@@ -74,7 +76,8 @@ def restored(kernel: PairKernel, reader: Reader) -> PairKernel:
         if kernel.approximation.kind in ("nystroem", "fourier"):
             raise ModelFileError("the features of its kernel are missing.")
         return kernel
-    if name == "fourier" and kernel.exponential is None:
+    kind = kernel.approximation.kind
+    if (name == "fourier" and kernel.exponential is None) or kind not in ("auto", name):
         raise ModelFileError("its features are not those of its kernel.")
     maps: dict[str, Any] = {"nystroem": Landmarks, "fourier": HeightWaves}
     return replace(kernel, map=maps[name].from_state(reader, kernel, kernel.n_features))
@@ -127,7 +130,8 @@ class DenseOperator(KernelOperator):
         self.__init__(**state)  # type: ignore[misc]
 
     def release(self) -> None:
-        self._matrix = self._measured = None
+        with self._lock:
+            self._matrix = self._measured = None
 
     def matrix(self) -> Array:
         return self._kept().copy()
@@ -135,15 +139,17 @@ class DenseOperator(KernelOperator):
     def _kept(self) -> Array:
         """The matrix, which nobody may change."""
         with self._lock:
-            if self._matrix is None:
-                self._matrix = self.measured().matrix()
-            return self._matrix
+            matrix = self._matrix
+            if matrix is None:
+                matrix = self._matrix = self.measured().matrix()
+            return matrix
 
     def measured(self) -> Measured:
         """The kernel on the training samples."""
-        if self._measured is None:
-            self._measured = self.kernel.measured(self.rows, self.n_threads, self.dtype)
-        return self._measured
+        measured = self._measured  # another thread may release it meanwhile
+        if measured is None:
+            measured = self._measured = self.kernel.measured(self.rows, self.n_threads, self.dtype)
+        return measured
 
     def matmat(self, vectors: Array, precision: Precision = "double") -> Array:
         matrix, out = self._kept(), np.empty(vectors.shape)
@@ -158,7 +164,7 @@ class DenseOperator(KernelOperator):
     def columns(self, index: Array, precision: Precision = "double") -> Array:
         matrix = self._matrix
         out = self.cross(self.rows, self.rows.take(index)) if matrix is None else matrix[:, index]
-        return out if precision == "double" else (out / self.scale).astype(np.float32)
+        return out.astype(np.float64) if precision == "double" else (out / self.scale).astype(np.float32)
 
     def diagonal(self, rows: Rows | None = None) -> Array:
         return self.kernel.own(self.rows if rows is None else rows)
@@ -195,7 +201,7 @@ class DenseOperator(KernelOperator):
         """The operator with further samples, perhaps too many for a matrix; one that is there is bordered."""
         n, n_all = self.n_samples, self.n_samples + rows.n_rows
         matrix = self._matrix
-        if max(n, 1) <= MOST_EXACT_SAMPLES < n_all:
+        if n_all > MOST_EXACT_SAMPLES:
             return pair_operator(self.rows.followed_by(rows), self.kernel, self.n_threads)
         if matrix is not None:
             longer = np.empty((n_all, n_all), self.dtype)
@@ -214,7 +220,8 @@ class DenseOperator(KernelOperator):
         return DenseOperator(self.rows.take(kept), self.kernel, self.n_threads, matrix, self.dtype)
 
     def with_kernel(self, kernel: Any) -> DenseOperator:
-        check_same_kind(self.kernel, kernel)
+        if not isinstance(kernel, PairKernel):
+            check_same_kind(self.kernel, kernel)
         other = DenseOperator(self.rows, kernel, self.n_threads, dtype=self.dtype)
         other._measured = kernel.measured(self.rows, self.n_threads, self.dtype, self.measured())
         return other

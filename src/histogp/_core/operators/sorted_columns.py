@@ -165,6 +165,8 @@ class SortedOperator(KernelOperator):
 
     def with_kernel(self, kernel: Any) -> SortedOperator:
         check_same_kind(self.kernel, kernel)
+        if not kernel.sees_as(self.kernel):
+            return SortedOperator(SortedColumns.from_rows(kernel.seen(self.training_rows())), kernel, self.n_threads)
         return SortedOperator(self.data, kernel, self.n_threads, self._levels)
 
     def gradient(self, left: Array, right: Array, sums: Array | None = None) -> dict[str, Array]:
@@ -537,6 +539,10 @@ class Heights(KernelValue):
 @dataclass(frozen=True, eq=False)
 class Intersection(Heights):
     """The histogram intersection kernel, ``K = sum_d min(h_d(x), h_d(x'))``."""
+
+    def sees_as(self, other: Any) -> bool:
+        """Whether another kernel of this kind sees the same columns."""
+        return True
 
     def own(self, rows: Rows) -> Array:
         """``K(x, x)`` of each sample, (n,)."""

@@ -79,6 +79,9 @@ class StackedIntersection(Intersection):
         each = [np.array([-1]) if child.is_constant else child.columns for child in self.children]
         return np.concatenate([*each, self._unused()])
 
+    def sees_as(self, other: Any) -> bool:
+        return np.array_equal(self._features(), other._features())
+
     def seen(self, rows: Rows) -> Rows:
         X = rows.to_csr()
         ones = sparse.csr_array(np.ones((rows.n_rows, 1)))

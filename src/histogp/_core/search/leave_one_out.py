@@ -16,13 +16,12 @@ from scipy import optimize
 from scipy.linalg import get_lapack_funcs
 
 from histogp._core.data import Array, mirrored
-from histogp._core.kernel_values import Hyperparameter
 from histogp._core.operators.contract import KernelOperator, Matrix, tuning_of
 from histogp._core.predictors import codes_of
 from histogp._core.probability import Link, wanted_probabilities
 from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import Optimum, Row, StoppedError
-from histogp._core.search.space import Space
+from histogp._core.search.space import Space, is_weights
 from histogp._core.solvers.problem import Noise
 from histogp._core.threads import run, suited_blas
 
@@ -212,7 +211,7 @@ class _Search:
         if is_classification:
             codes = codes_of(data.targets)
             self._wanted = wanted_probabilities(codes, max(2, data.targets.shape[1])) * self._weights[:, None]
-        self._is_weight = np.concatenate([np.full(len(one.start), is_weights(one)) for one in space.free])
+        self._is_weight = np.concatenate([np.full(len(one.start), is_weights(one.name)) for one in space.free])
         self._shape = _spread(space.start[self._is_weight])
         self._has_spread = bool(self._shape.any())
         self._set_priors()
@@ -288,7 +287,7 @@ class _Search:
         """Append an evaluation to the path, remember it if it is the best, and let the caller stop."""
         row: Row = {"loss": loss / len(self.data.targets), "n_samples": len(self.data.targets)}
         for one, values in self.space.parts(theta):
-            if not is_weights(one):
+            if not is_weights(one.name):
                 row[one.name] = float(values[0]) if one.value_of is None else values
         self.path.append(row)
         if self.best is None or penalized < self.best[0]:
@@ -301,11 +300,6 @@ def _spread(logarithms: Array) -> Array:
     """How far the logarithms of weights are from their mean; zero for those that hardly count."""
     counts = logarithms > logarithms.max(initial=-np.inf) + np.log(NEGLIGIBLE_WEIGHT_SHARE)
     return np.where(counts, logarithms - logarithms[counts].mean(), 0.0) if counts.any() else 0.0 * logarithms
-
-
-def is_weights(one: Hyperparameter) -> bool:
-    """Whether a hyperparameter is the weights of features."""
-    return one.name.rpartition("__")[2] == "weights"
 
 
 def searched_samples(data: Data, is_classification: bool, rng: np.random.Generator) -> Any:

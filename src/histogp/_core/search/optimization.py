@@ -19,7 +19,7 @@ from histogp._core.search.feature_objective import FeatureObjective
 from histogp._core.search.objectives import Bounded, Data, Estimated, Exact, Objective
 from histogp._core.search.priors import Priors
 from histogp._core.search.quasi_newton import Minimum, minimize
-from histogp._core.search.space import Coordinates, Space
+from histogp._core.search.space import Coordinates, Space, is_scale, is_weights
 from histogp._core.solvers.problem import SolverOptions
 from histogp._core.threads import single_threaded_blas
 
@@ -134,7 +134,7 @@ class _Search:
         self.n_samples = data.operator.n_samples
         self.priors = Priors(data, options.prior_width, space.noise)
         self.first_data = data if self.n_samples <= self.subset_size() else self.subset(self.subset_size())
-        finds_weights = any(one.name == "weights" for one in space.free)
+        finds_weights = any(is_weights(one.name) for one in space.free)
         self.by_features = (
             FeatureObjective.suits(data.operator)
             if finds_weights
@@ -159,13 +159,13 @@ class _Search:
                 f'optimize="bound" cannot search {len(self.space.start)} hyperparameters, at most '
                 f'{MOST_SIMPLEX_PARAMETERS}; optimize="gradient" can.'
             )
-        weights = next((one for one in self.space.free if one.name == "weights"), None)
-        if weights is None:
+        weights = [one for one in self.space.free if is_weights(one.name)]
+        if not weights:
             self.search_few(self.space, self.space.start)
             return
         theta = self.space.start
         unit: Any = 1.0
-        if not any(f"__{one.name}".endswith("__scale") for one in self.space.free):
+        if [one.name for one in weights] == ["weights"] and not any(is_scale(one.name) for one in self.space.free):
             # First one scale for all weights: a place to start from, and the unit of the prior.
             common = replace(self.space, free=_with_one_weight(self.space.free))
             theta = self.search_few(common, common.start)
@@ -173,7 +173,7 @@ class _Search:
                 return
             unit = common.values(theta)["scale"]
             theta = self.to_whole_space(common, theta)
-        rates = self.options.sparsity / (unit * weights.start)
+        rates = self.options.sparsity / (unit * np.concatenate([one.start for one in weights]))
         self.priors.rates = rates
         self.best_value = -np.inf  # from here on with the prior
         if isinstance(self.objective, Estimated):
@@ -199,7 +199,7 @@ class _Search:
             begin = self.priors.sensible_start(coordinates, begin)
         if self.options.method == "bound":
             x = self.search_by_simplex(coordinates, begin)
-        elif "weights" in coordinates.names:
+        elif any(map(is_weights, coordinates.names)):
             x = self.search_by_derivatives(coordinates, begin)
         else:
             x = self.search_growing_subsets(coordinates, begin)
@@ -324,7 +324,7 @@ class _Search:
         parts = []
         for one, values in self.space.parts(theta):
             relative = values / one.start
-            keep = (one.name != "weights") | (relative >= NEGLIGIBLE_WEIGHT_SHARE * relative.max())
+            keep = (not is_weights(one.name)) | (relative >= NEGLIGIBLE_WEIGHT_SHARE * relative.max())
             parts.append(np.where(keep, np.log(values), -np.inf))
         pruned = np.concatenate(parts)
         before, after = (self.evaluate_if_possible(self.objective, self.space, point) for point in (theta, pruned))
@@ -367,9 +367,11 @@ class _Search:
             "n_products": result.n_products,
         }
         for one, values in self.space.parts(theta):
-            if one.name == "weights":
+            if is_weights(one.name):
                 relative = values / one.start
-                row["n_weights"] = int(np.sum(relative >= NEGLIGIBLE_WEIGHT_SHARE * relative.max()))
+                row[one.name.removesuffix("weights") + "n_weights"] = int(
+                    np.sum(relative >= NEGLIGIBLE_WEIGHT_SHARE * relative.max())
+                )
             else:
                 row[one.name] = float(values[0]) if one.value_of is None else values
         self.path.append(row)

@@ -241,8 +241,8 @@ def _triangle(matrix: Array, diagonal: Array) -> Array:
         return cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)[0]
     except LinAlgError:
         raise ValueError(
-            f"The kernel matrix with noise {diagonal.min():g} is not positive definite in float64; "
-            f"use a larger noise, at least about {1e-14 * trace:.0e} here."
+            f"The kernel matrix with noise {diagonal.min():g} is not positive definite in {matrix.dtype}; "
+            f"use a larger noise, at least about {50 * np.finfo(matrix.dtype).eps * trace:.0e} here."
         ) from None
 
 
