@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from histogp._core.data import Rows
 from histogp._core.maps.additive import Direct
+from histogp._core.maps.height_waves import HeightWaves
+from histogp._core.operators.feature_kernels import FeatureKernel, FeatureOperator
 from histogp.kernels import Chi2, ExpChi2
 
 
@@ -26,14 +31,21 @@ class FixedChi2(Chi2):
 
 
 class FixedExpChi2(ExpChi2):
-    """With a feature map that is given."""
+    """With random waves that are given."""
 
-    def __init__(self, map=None, *, beta=1.0, weights=None):
-        super().__init__(beta=beta, weights=weights)
-        self.map = map
+    def __init__(self, waves=None, *, beta=1.0, scale=1.0):
+        super().__init__(2 if waves is None else waves.n_components, beta=beta, scale=scale, approximation="fourier")
+        self.waves = waves
 
-    def _map(self, X):
-        return self.map
+    def _value(self, n_features):
+        value = super()._value(n_features)
+        return replace(value, map=HeightWaves(value, self.waves))
+
+
+def waves_operator(X, waves, weight=None):
+    """Features of random waves with one weight for all of them."""
+    weights = None if weight is None else np.array([weight], float)
+    return FeatureOperator(Rows.from_array(X), FeatureKernel(waves, n_features=X.shape[1], weights=weights))
 
 
 def map_of(model):

@@ -148,7 +148,8 @@ def test_fit_leaves_the_kernel_that_it_was_given_alone():
     clf = HistogramGPClassifier(kernel).fit(X, Y[HistogramGPClassifier])
     assert clf.kernel is kernel
     assert clf.kernel_ is not kernel
-    assert vars(kernel) == {"transform": kernel.transform, "weights": None, "groups": None}
+    others = {"weights": None, "groups": None, "scale": 1.0, "columns": None}
+    assert vars(kernel) == {"transform": kernel.transform, **others}
 
 
 def test_pipelines_metadata_routing_and_html():

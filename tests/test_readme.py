@@ -12,7 +12,7 @@ README = Path(__file__).parents[1] / "README.md"
 def test_the_examples_run(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert len(blocks) == 8
+    assert len(blocks) == 9
     names: dict = {}
     for block in blocks:
         exec(block, names)

@@ -97,6 +97,7 @@ OTHERS = {
     "posterior_",
     "set_callbacks",
     *("log_marginal_likelihood", "predict_proba", "predict_log_proba", "variance_error_"),
+    *("approximation_", "kernel_shares_"),
     *("decision_function", "quantization_error_bound", "save", "set_params", "predict"),
 }
 
@@ -170,7 +171,7 @@ def test_tables_that_are_not_calibrated_well_warn_once(estimator, monkeypatch):
         lambda model: model.variance_error_,
     ]
     if estimator is HistogramGPClassifier:
-        monkeypatch.setattr("histogp._core.solvers.is_small", lambda *_: False)
+        monkeypatch.setattr("histogp._core.solvers.factors_pay", lambda *_: False)
         calls += [lambda model: model.predict_proba(TEST), lambda model: model.predict_log_proba(TEST)]
         calls += [lambda model: model.novelty(TEST, "calibrated")]
     for call in calls:
@@ -266,5 +267,6 @@ def test_classes_are_those_of_scikit_learn_and_exported():
     assert issubclass(VarianceWarning, NotConvergedWarning)
     assert issubclass(NotConvergedWarning, ConvergenceWarning)
     assert issubclass(PrecisionWarning, UserWarning)
-    assert len(histogp.exceptions.__all__) == 5
+    assert len(histogp.exceptions.__all__) == 6
+    assert issubclass(histogp.ApproximationWarning, UserWarning)
     assert set(histogp.exceptions.__all__) <= set(histogp.__all__)

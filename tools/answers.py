@@ -169,7 +169,11 @@ def chi2(**parameters: Any) -> Any:
 
 def exp_chi2(**parameters: Any) -> Any:
     defaults = dict(n_components=80, beta=1.5, n_terms=3, weights=None, sampling="orthogonal", random_state=0)
-    return build(ExpChi2, **{**defaults, **parameters})
+    given = {**defaults, **parameters}
+    if "scale" in inspect.signature(ExpChi2).parameters:
+        weights = given.pop("weights")
+        given |= {"scale": 1.0 if weights is None else weights, "approximation": "fourier"}
+    return build(ExpChi2, **given)
 
 
 def chi2_map(n_terms: Any = 3, method: str = "direct", **parameters: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from benchmarks.data.drawings import quick_draw
 from benchmarks.data.fashion import fashion_mnist
 from benchmarks.data.patches import bags_of_patches
+from benchmarks.data.tables import tables
 from benchmarks.data.texts import newsgroups, reuters
 
 LOADERS: dict[str, Callable[[], Any]] = {
@@ -18,6 +19,7 @@ LOADERS: dict[str, Callable[[], Any]] = {
     "newsgroups": newsgroups,
     "quickdraw": quick_draw,
     "reuters": reuters,
+    "tables": tables,
 }
 
-__all__ = ["LOADERS", "bags_of_patches", "fashion_mnist", "newsgroups", "quick_draw", "reuters"]
+__all__ = ["LOADERS", "bags_of_patches", "fashion_mnist", "newsgroups", "quick_draw", "reuters", "tables"]

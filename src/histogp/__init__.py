@@ -6,7 +6,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from histogp.exceptions import DataError, ModelFileError, NotConvergedWarning, PrecisionWarning, VarianceWarning
+    from histogp.exceptions import (
+        ApproximationWarning,
+        DataError,
+        ModelFileError,
+        NotConvergedWarning,
+        PrecisionWarning,
+        VarianceWarning,
+    )
     from histogp.gp.classifier import HistogramGPClassifier
     from histogp.gp.one_class import HistogramGPOneClass
     from histogp.gp.optimizer import Optimizer
@@ -14,6 +21,7 @@ if TYPE_CHECKING:
     from histogp.io.schema import describe, load
 
 __all__ = [
+    "ApproximationWarning",
     "DataError",
     "HistogramGPClassifier",
     "HistogramGPOneClass",

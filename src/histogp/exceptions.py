@@ -6,7 +6,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from histogp.errors import DataError, ModelFileError
 
-__all__ = ["DataError", "ModelFileError", "NotConvergedWarning", "PrecisionWarning", "VarianceWarning"]
+__all__ = [
+    "ApproximationWarning",
+    "DataError",
+    "ModelFileError",
+    "NotConvergedWarning",
+    "PrecisionWarning",
+    "VarianceWarning",
+]
 
 
 class NotConvergedWarning(ConvergenceWarning):
@@ -15,6 +22,10 @@ class NotConvergedWarning(ConvergenceWarning):
 
 class VarianceWarning(NotConvergedWarning):
     """A variance may be too large because the solver was stopped."""
+
+
+class ApproximationWarning(UserWarning):
+    """An update has made an approximation of an exact kernel, or the other way round."""
 
 
 class PrecisionWarning(UserWarning):

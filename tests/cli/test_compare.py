@@ -81,16 +81,21 @@ def test_advice():
 
 
 def _without_names(path):
-    model = histogp.load(path)
+    return _without_names_of(histogp.load(path))
+
+
+def _without_names_of(model):
     del model.feature_names_in_
     return model
 
 
-def test_fit_with_exp_chi2_from_options_to_evaluation(run):
+@pytest.mark.parametrize("approximation", ["nystroem", "fourier"])
+def test_fit_with_exp_chi2_from_options_to_evaluation(approximation, run):
     options = ["--kernel", "exp-chi2", "--components", "60", "--terms", "2", "--beta", "2.5", "--seed", "3"]
+    options += ["--approximation", approximation]
     run("fit", "train.csv", "--label", "color", "-o", "m.histogp", *options)
     model = _without_names("m.histogp")
-    expected = {"n_components": 60, "n_terms": 2, "beta": 2.5, "random_state": 3}
+    expected = {"n_components": 60, "n_terms": 2, "beta": 2.5, "random_state": 3, "approximation": approximation}
     assert model.kernel_.get_params().items() >= expected.items()
     out = run("evaluate", "m.histogp", "test.csv", "--label", "color", "--top-k", "2", "--report", "page.html")
     expected = top_k_accuracy_score(NAMES[:20], model.decision_function(X[:20]), k=2, labels=model.classes_)
@@ -100,6 +105,35 @@ def test_fit_with_exp_chi2_from_options_to_evaluation(run):
     np.testing.assert_allclose(
         _without_names("p.histogp").decision_function(X), model.decision_function(X), rtol=0, atol=1e-12
     )
+
+
+def test_an_exact_kernel_needs_its_rows(run):
+    options = ["--label", "color", "--kernel", "exp-chi2", "--optimize", "gradient", "-o", "m.histogp"]
+    said = run("fit", "train.csv", *options)
+    model = histogp.load("m.histogp")
+    assert f"beta {model.kernel_.beta:.4g}, scale {model.kernel_.scale:.4g}" in said
+    assert not model.posterior_.offers("features")
+    sentence = run("fit", "train.csv", *options, "--predict-only", code=2)
+    assert "--predict-only needs --prediction quantized: exact prediction reads the training rows." in sentence
+    run("fit", "train.csv", *options, "--predict-only", "--prediction", "quantized")
+    quantized = _without_names("m.histogp").decision_function(X)
+    np.testing.assert_allclose(quantized, _without_names_of(model).decision_function(X), atol=1e-4)
+
+
+def test_sums_of_kernels_are_named_with_a_plus(run):
+    options = ["--label", "color", "--kernel", "hik + laplacian", "--optimize", "loo", "-o", "m.histogp"]
+    said = run("fit", "train.csv", *options)
+    model = histogp.load("m.histogp")
+    assert list(model.kernel_.named_parts()) == ["histogram_intersection", "laplacian"]
+    assert f"laplacian beta {model.kernel_.get_params()['laplacian__beta']:.4g}" in said
+    assert "likelihood" not in said
+    inspected = run("inspect", "m.histogp")
+    share = model.kernel_shares_["laplacian"]
+    assert f"laplacian {share:.0%}" in inspected
+    assert "leave-one-out" in inspected
+    assert "laplacian beta" in inspected
+    sentence = run("fit", "train.csv", "--label", "color", "--kernel", "hik + rbf", "-o", "m.histogp", code=2)
+    assert "Unknown kernel 'rbf'; known names are 'hik'" in sentence
 
 
 def test_streams_with_exp_chi2_and_blocks(run):
@@ -136,7 +170,9 @@ def test_streams_with_exp_chi2_and_blocks(run):
         (["--kernel", "chi2", "--beta", "1"], "--beta is for --kernel exp-chi2"),
         (["--kernel", "chi2", "--components", "5"], "--components is for --kernel exp-chi2"),
         (["--kernel", "hik", "--terms", "5"], "--terms is for --kernel chi2 or exp-chi2"),
-        (["--kernel", "exp-chi2", "--ard", "--optimize", "gradient"], "weights must be a finite number"),
+        (["--kernel", "exp-chi2", "--ard", "--optimize", "gradient"], "--ard is not for --kernel exp-chi2, which"),
+        (["--kernel", "hik", "--approximation", "exact"], "--approximation is for --kernel exp-chi2"),
+        (["--kernel", "exp-chi2", "--stream", "--approximation", "fourier"], "--approximation is not for --stream"),
         (["--kernel", "chi2", "--block", "0:2"], "--block needs --stream"),
         (["--kernel", "chi2", "--stream", "--block", "2"], "not two numbers"),
         (["--kernel", "chi2", "--stream", "--block-weights", "evidence"], "--block-weights needs --block"),

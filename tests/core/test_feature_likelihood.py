@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 from chi2_features import features, some_points
-from kernel_operators import FixedChi2, kernel_operator
+from kernel_operators import FixedChi2, kernel_operator, waves_operator
 from oracles import histograms
 from scipy.stats import multivariate_normal
 
 from histogp._core.data import Rows
 from histogp._core.likelihood import exact_likelihood
 from histogp._core.operators import feature_kernels
-from histogp._core.search.feature_objective import FeatureObjective, _total
+from histogp._core.search.feature_objective import FeatureObjective, Tridiagonal, _total
 from histogp._core.search.objectives import Data
 from histogp._core.search.space import Space
 from histogp._core.solvers.problem import Noise
-from histogp.kernels import ExpChi2
+from histogp.kernels import ExpChi2, HistogramIntersection
 
 pytestmark = pytest.mark.portable
 
@@ -102,8 +102,70 @@ def test_derivatives_are_finite_differences(kernel, noise):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
 
 
-def waves_operator(n_features, weight=None):
-    return kernel_operator(X, ExpChi2(n_features, beta=2.0, weights=weight), 1)
+@pytest.mark.parametrize("n", [N, T * D, 11], ids=["fewer features", "as many", "more"])
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("weights", [None, SOME], ids=["no weights", "weights"])
+def test_a_scale_is_that_of_dense_factors_in_either_space(weights, noise, n):
+    operator = kernel_operator(X[:n], FixedChi2(POINTS, weights=weights), 1)
+    data = Data(operator, NOISES[noise].subset(np.arange(n)), Y[:n])
+    objective = FeatureObjective(data)
+    space = Space.of(operator.kernel, Rows.from_array(X[:n]), 0.1, 1.0)
+    assert [one.name for one in space.free] == ["noise", "scale"]
+    for some in (space, space.only(["noise"])):
+        for theta in some.start + np.array([[0.0, 0.0], [0.7, -0.4], [-3.0, 2.0]])[:, : len(some.start)]:
+            found, expected = objective(some, theta), exact_likelihood(*data.at(some, theta), Y[:n], derivatives=True)
+            assert found.value == pytest.approx(expected.value, rel=1e-10)
+            assert found.data_term == pytest.approx(expected.data_term, rel=1e-8)
+            slopes = [some.gradient(theta, one.derivatives) for one in (found, expected)]
+            np.testing.assert_allclose(*slopes, rtol=1e-7, atol=1e-7)
+
+
+def test_the_smaller_matrix_is_made_once_a_search(monkeypatch):
+    made, of = [], Tridiagonal.of
+
+    def count(matrix, sides):
+        made.append(matrix.shape)
+        return of(matrix, sides)
+
+    monkeypatch.setattr(Tridiagonal, "of", count)
+    operator = kernel_operator(X[:11], FixedChi2(POINTS), 1)
+    objective = FeatureObjective(Data(operator, NOISES["scalar"].subset(np.arange(11)), Y[:11]))
+    space = Space.of(operator.kernel, Rows.from_array(X[:11]), 0.1, 1.0)
+    for step in range(3):
+        objective(space, space.start + step)
+    assert made == [(11, 11)]
+
+
+@pytest.mark.parametrize("n", [1, 2, 40])
+def test_a_tridiagonal_matrix_stands_for_a_dense_one(n):
+    rng = np.random.default_rng(0)
+    Z, b = rng.standard_normal((n, n + 2)), rng.standard_normal((n, 3))
+    A = Z @ Z.T
+    reduced = Tridiagonal.of(A.copy(), b)
+    np.testing.assert_allclose(reduced.values, np.linalg.eigvalsh(A), rtol=1e-9)
+    for weight in (0.0, 0.3, 50.0):
+        solved, expected = reduced.solve(weight), np.linalg.solve(np.eye(n) + weight * A, b)
+        # Both are the same up to a rotation, which all products forget.
+        np.testing.assert_allclose(solved.T @ solved, expected.T @ expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(solved.T @ reduced.sides, expected.T @ b, rtol=1e-9, atol=1e-12)
+        image = solved.T @ reduced.multiply(solved)
+        np.testing.assert_allclose(image, expected.T @ A @ expected, rtol=1e-9, atol=1e-12)
+
+
+def test_a_scale_needs_one_small_space_and_weights_few_features(monkeypatch):
+    wide, noises = kernel_operator(X[:11], FixedChi2(POINTS), 1), {1: NOISES["scalar"], 3: NOISES["per problem"]}
+    monkeypatch.setattr("histogp._core.search.feature_objective.MOST_TIMES_SAMPLES", 1)
+    for limit, n_matrices, suits in ((10, 1, False), (11, 1, True), (11, 3, False), (16, 3, True)):
+        monkeypatch.setattr("histogp._core.search.feature_objective.LARGEST_FACTOR", limit)
+        assert not FeatureObjective.suits(wide, most_times=1)
+        assert FeatureObjective.suits_scale(wide, noises[n_matrices]) == suits
+    assert not FeatureObjective.suits_scale(kernel_operator(X, HistogramIntersection()), NOISES["scalar"])
+
+
+def one_weight(n_features, weight=None):
+    """Random waves, with a weight for all of them."""
+    approximate = kernel_operator(X, ExpChi2(n_features, beta=2.0, approximation="fourier"))
+    return waves_operator(X, approximate.kernel.map.waves, weight)
 
 
 ONE_WEIGHT = [0.0, 1e-20, 1e-9, 0.3, 1.0, 40.0]
@@ -115,10 +177,10 @@ by_rank = pytest.mark.parametrize("n_features", [20, N, 150], ids=["fewer", "as 
 @pytest.mark.parametrize("factor", [1.0, 0.03, 50.0])
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("weight", ONE_WEIGHT)
-def test_one_weight_for_all_by_an_eigendecomposition_and_by_factors(weight, noise, factor, n_features):
-    objective = FeatureObjective(Data(waves_operator(n_features), NOISES[noise], Y))
+def test_one_scale_for_all_by_a_tridiagonal_matrix_and_by_factors(weight, noise, factor, n_features):
+    objective = FeatureObjective(Data(one_weight(n_features), NOISES[noise], Y))
     for group in objective._groups:
-        scaled = objective._by_spectrum(group, weight, factor)
+        scaled = group.at_scale(weight, factor)
         plain = objective._by_factor(group, np.array([weight]), factor, True)
         # Directions with hardly any variance are rounding, which a large weight makes large.
         close_to(scaled, plain, rtol=1e-9 if weight <= 1 else 1e-6)
@@ -130,9 +192,9 @@ def test_one_weight_for_all_by_an_eigendecomposition_and_by_factors(weight, nois
 @pytest.mark.parametrize("weight", [None, 0.0, 0.3, 40.0])
 def test_one_weight_for_all_by_dense_factors(weight, noise, n_features):
     weights = None if weight is None else np.array([weight])
-    objective = FeatureObjective(Data(waves_operator(n_features, 2.0), NOISES[noise], Y))
+    objective = FeatureObjective(Data(one_weight(n_features, 2.0), NOISES[noise], Y))
     for factor in (1.0, 0.3):
-        operator = waves_operator(n_features, weight)
+        operator = one_weight(n_features, weight)
         expected = exact_likelihood(operator, NOISES[noise].scaled(factor), Y, derivatives=True)
         close_to(objective.at(weights, factor), expected, rtol=1e-6)
         only_value = objective.at(weights, factor, derivatives=False)
@@ -142,7 +204,7 @@ def test_one_weight_for_all_by_dense_factors(weight, noise, n_features):
 
 @by_rank
 def test_one_weight_for_all_is_the_log_density_of_the_targets(n_features):
-    operator = waves_operator(n_features)
+    operator = one_weight(n_features)
     K = operator.matrix()
     objective = FeatureObjective(Data(operator, NOISES["per sample"], Y))
     for weight, factor in ((0.5, 1.0), (3.0, 0.2)):
@@ -154,7 +216,7 @@ def test_one_weight_for_all_is_the_log_density_of_the_targets(n_features):
 @by_rank
 @pytest.mark.parametrize("noise", NOISES)
 def test_derivatives_by_one_weight_are_finite_differences(noise, n_features):
-    operator = waves_operator(n_features, 0.7)
+    operator = one_weight(n_features, 0.7)
     objective = FeatureObjective(Data(operator, NOISES[noise], Y))
     space = Space.of(operator.kernel, Rows.from_array(X), 0.1, 1.0)
     assert [one.name for one in space.free] == ["noise", "scale"]

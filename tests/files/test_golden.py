@@ -128,6 +128,55 @@ def test_features_approximate_their_kernel(name):
     np.testing.assert_allclose(golden(name).predict(TEST), mean(kernel, VALUES), atol=tol * np.abs(VALUES).max())
 
 
+def waves(document, arrays):
+    """The random features of a file from when these were all that there was, as a function of rows."""
+
+    def evaluate(A):
+        remainder, terms = 1.0, []
+        for k in arrays["value.additive.points"]:
+            terms.append(remainder * 2 * np.sqrt(k) * A / (A + k))
+            remainder = remainder * (A - k) / (A + k)
+        angles = np.hstack(terms) @ arrays["value.frequencies"]
+        weight = document["kernel"]["parameters"]["weights"]
+        scale = np.sqrt((1.0 if weight is None else weight) / angles.shape[1])
+        return scale * np.hstack([np.cos(angles), np.sin(angles)])
+
+    return evaluate
+
+
+@pytest.mark.parametrize("weight", [None, 2.5])
+def test_random_features_of_a_file_stay(weight, tmp_path):
+    """The kernel has a scale now in place of a weight, and is exact if nobody says otherwise."""
+    document, arrays = container.parse((FOLDER / "exp-chi2.histogp").read_bytes())
+    for parameters in (document["kernel"]["parameters"], document["parameters"]["kernel"]["parameters"]):
+        assert parameters["weights"] is None
+        parameters["weights"] = weight
+    phi = waves(document, arrays)
+
+    def products(A, B):
+        return phi(A) @ phi(B).T
+
+    # The solution that goes with the weight.
+    arrays = {**arrays, "alpha": np.linalg.solve(products(X, X) + NOISE * np.eye(len(X)), VALUES)[:, None]}
+    (tmp_path / "m").write_bytes(packed(document, arrays, tmp_path))
+    model = histogp.load(tmp_path / "m")
+    for kernel in (model.kernel, model.kernel_):
+        assert (kernel.scale, kernel.approximation) == (weight or 1.0, "fourier")
+    model.save(tmp_path / "again")
+    for one in (model, histogp.load(tmp_path / "again")):
+        np.testing.assert_allclose(one.predict(TEST), mean(products, VALUES), rtol=1e-8)
+        found, covariance = one.predict(TEST, return_cov=True)
+        np.testing.assert_allclose(found, mean(products, VALUES), rtol=1e-8)
+        np.testing.assert_allclose(covariance.diagonal(), variance(products) + NOISE, rtol=1e-6)
+        cross = products(TEST, X)
+        expected = products(TEST, TEST) - cross @ np.linalg.solve(products(X, X) + NOISE * np.eye(len(X)), cross.T)
+        np.testing.assert_allclose(covariance, expected + NOISE * np.eye(len(TEST)), atol=1e-8)
+        np.testing.assert_allclose(one.predict_variance(TEST, include_noise=False), variance(products), rtol=1e-6)
+        one.partial_fit(TEST, np.ones(len(TEST)))
+        assert one.kernel_.approximation == "fourier"
+        assert one._posterior.operator.n_components == 256
+
+
 def test_without_training_samples_features_predict_as_with_them():
     alike(golden("chi2-predicts").predict(TEST), golden("chi2").predict(TEST))
     alike(golden("chi2-predicts").predict_variance(TEST), golden("chi2").predict_variance(TEST))

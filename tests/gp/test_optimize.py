@@ -20,7 +20,7 @@ from histogp import HistogramGPClassifier, HistogramGPRegressor, Optimizer
 from histogp._core.search import optimization
 from histogp._sklearn import HAS_CALLBACKS
 from histogp.datasets import make_bags_of_words, make_planted_words, make_relevance_test
-from histogp.kernels import Exponential, HistogramIntersection, Power
+from histogp.kernels import Chi2, Exponential, HistogramIntersection, Power
 
 N = 150
 RNG = np.random.default_rng(0)
@@ -43,7 +43,7 @@ def test_the_optimum_is_that_of_the_density(method):
     reg = HistogramGPRegressor("hik-poly", optimize=Optimizer(method, prior_width=None), random_state=0).fit(X, Y)
     oracle = minimize(negative_log_density, np.log([0.1, 1.0, 0.5]), method="Nelder-Mead", options={"fatol": 1e-6})
     assert -reg.log_marginal_likelihood_ == pytest.approx(oracle.fun, abs=0.01)
-    found = [reg.noise_, reg.kernel_.weights, reg.kernel_.transform.eta]
+    found = [reg.noise_, reg.kernel_.scale, reg.kernel_.transform.eta]
     np.testing.assert_allclose(np.log(found), oracle.x, atol=0.1)
     assert reg.log_marginal_likelihood(method="exact") == pytest.approx(reg.log_marginal_likelihood_)
     # What is fitted is the posterior with what was found.
@@ -144,10 +144,11 @@ def test_groups_have_one_weight_and_one_eta():
 @pytest.mark.parametrize("parameters", [["noise"], ["scale"], ["transform__eta"], ["noise", "eta"]])
 def test_only_what_is_named_changes(parameters):
     optimizer = Optimizer("exact", parameters=parameters)
-    reg = HistogramGPRegressor(HistogramIntersection(Power(0.5), 2.0), optimize=optimizer).fit(X, Y)
+    reg = HistogramGPRegressor(HistogramIntersection(Power(0.5), 2.0, scale=3.0), optimize=optimizer).fit(X, Y)
+    assert reg.kernel_.weights == 2.0
     changed = {
         "noise": reg.noise_ != 0.1,
-        "scale": reg.kernel_.weights != 2.0,
+        "scale": reg.kernel_.scale != 3.0,
         "transform__eta": reg.kernel_.transform.eta != 0.5,
     }
     assert [name for name, is_changed in changed.items() if is_changed] == [
@@ -157,10 +158,29 @@ def test_only_what_is_named_changes(parameters):
     assert reg.kernel.transform.eta == 0.5
 
 
-def test_fixed_weights_keep_their_proportions():
-    reg = HistogramGPRegressor(HistogramIntersection(weights=[1, 2, 0, 4]), optimize="exact").fit(X, Y)
-    np.testing.assert_allclose(reg.kernel_.weights / reg.kernel_.weights[0], [1, 2, 0, 4])
-    assert reg.kernel_.weights[0] != 1
+@pytest.mark.parametrize("make", [HistogramIntersection, Chi2])
+def test_fixed_weights_stay_and_the_scale_is_found(make):
+    reg = HistogramGPRegressor(make(weights=[1, 2, 0, 4]), optimize="exact", random_state=0).fit(X, Y)
+    assert reg.kernel_.weights == [1, 2, 0, 4]
+    assert reg.kernel_.scale != 1
+    # From another scale it finds the same kernel, and larger weights need a smaller scale.
+    others = ({"weights": [1, 2, 0, 4], "scale": 5.0}, {"weights": [5, 10, 0, 20]})
+    for parameters, factor in zip(others, (1, 5), strict=True):
+        other = HistogramGPRegressor(make(**parameters), optimize="exact", random_state=0).fit(X, Y)
+        assert other.kernel_.weights == parameters["weights"]
+        assert other.kernel_.scale * factor == pytest.approx(reg.kernel_.scale, rel=0.05)
+        np.testing.assert_allclose(other.predict(X), reg.predict(X), atol=0.01)
+
+
+def test_learned_weights_have_the_scale_in_them():
+    """The kernel is the same, whatever scale is given, and that stays."""
+    found = [
+        HistogramGPRegressor(HistogramIntersection(weights="ard", scale=scale), optimize="exact", random_state=0)
+        for scale in (1.0, 4.0)
+    ]
+    one, four = (model.fit(X, Y).kernel_ for model in found)
+    assert (one.scale, four.scale) == (1, 4)
+    np.testing.assert_allclose(4 * four.weights, one.weights, rtol=0.05, atol=0.05 * one.weights.max())
 
 
 @pytest.mark.parametrize("transform", [*(make() for make in all_transforms()), Log(1.0)])
@@ -177,10 +197,12 @@ def test_a_name_of_its_own_is_not_short_for_another():
     kernel = HistogramIntersection(Log(2.0), weights=3.0)
     fitted = HistogramGPRegressor(kernel, optimize=Optimizer("exact", parameters=["scale"])).fit(X, Y)
     assert fitted.kernel_.transform.scale == 2.0
-    assert fitted.kernel_.weights != 3.0
+    assert fitted.kernel_.weights == 3.0
+    assert fitted.kernel_.scale != 1.0
     both = HistogramGPRegressor(kernel, optimize=Optimizer("exact", parameters=["scale", "transform__scale"])).fit(X, Y)
     assert both.kernel_.transform.scale != 2.0
-    assert both.kernel_.weights != 3.0
+    assert both.kernel_.weights == 3.0
+    assert both.kernel_.scale != 1.0
 
 
 def test_an_exponential_that_would_overflow_is_not_tried():
@@ -490,5 +512,6 @@ def test_learned_weights_are_numbers_for_the_next_search(tmp_path):
         one.set_params(kernel=HistogramIntersection(), optimize=Optimizer("exact", reoptimize_every=1))
         one.partial_fit(X[:5], Y[:5])
     alike(both[0].kernel_.weights, both[1].kernel_.weights)
+    assert both[0].kernel_.scale == pytest.approx(both[1].kernel_.scale, rel=1e-9)
     ratios = both[0].kernel_.weights / np.where(both[1].kernel_.weights > 0, both[1].kernel_.weights, 1)
     assert np.ptp(ratios[ratios > 0]) < 1e-6

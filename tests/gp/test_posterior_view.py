@@ -124,12 +124,19 @@ def test_other_parameters_of_prediction():
     np.testing.assert_array_equal(quantized.mean(X_NEW)[:, 0], expected)
 
 
-@pytest.mark.parametrize("kernel", [KERNEL, Chi2(), ExpChi2(20)])
-def test_what_a_model_offers(kernel):
+@pytest.mark.parametrize(
+    ("kernel", "offered"),
+    [
+        (KERNEL, ["tables"]),
+        (Chi2(), ["features"]),
+        (ExpChi2(20), []),
+        (ExpChi2(20, approximation="nystroem"), ["features"]),
+        (ExpChi2(20, approximation="fourier"), ["features"]),
+    ],
+)
+def test_what_a_model_offers(kernel, offered):
     posterior = HistogramGPClassifier(kernel).fit(X, CODES).posterior_
-    has_tables = isinstance(kernel, HistogramIntersection)
-    assert posterior.offers("tables") == has_tables
-    assert posterior.offers("features") != has_tables
+    assert [what for what in ("tables", "features") if posterior.offers(what)] == offered
     with pytest.raises(ValueError, match="what must be one of 'tables', 'features'; got 'wings'"):
         posterior.offers("wings")
 

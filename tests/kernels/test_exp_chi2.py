@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from kernel_operators import kernel_operator
 from oracles import close, histograms
 from scipy import sparse
 from sklearn.base import clone
@@ -11,6 +12,8 @@ from sklearn.svm import SVC
 from histogp._core.data import Rows
 from histogp._core.maps.pair_distances import inverse_median, most_likely
 from histogp._core.maps.points import direct_map
+from histogp._core.operators import pair_operators
+from histogp._core.operators.pair_operators import ApproximateOperator, DenseOperator
 from histogp.kernels import ExpChi2
 from histogp.kernels._base import as_kernel
 
@@ -19,6 +22,11 @@ X = histograms(40, D)
 X[3] = 0
 Y = histograms(9, D, seed=2) * 3
 LABELS = 2.0 * (X[:, 1] > X[:, 2])[:, None] - 1
+
+
+def waves_of(adapted, A=X):
+    """The random waves of an operator of A, dense."""
+    return adapted.kernel._operator(adapted.value, A).kernel.map.waves
 
 
 @pytest.mark.parametrize("beta", [0.01, 1, 3.0, np.float32(7.5), 1e4])
@@ -55,14 +63,24 @@ def test_values_in_single_precision_lose_no_further_digits():
     close(ExpChi2(beta=0.01)(A), chi2_kernel(A.astype(np.float64), gamma=0.005), rtol=1e-9)
 
 
-@pytest.mark.parametrize("weights", [0, 0.5, 3, np.float32(2)])
-def test_the_weight_is_a_factor(weights):
-    close(ExpChi2(beta=2.0, weights=weights)(X, Y), float(weights) * chi2_kernel(X, Y, gamma=1.0), rtol=1e-12)
+@pytest.mark.parametrize("scale", [1e-9, 0.5, 3, np.float32(2)])
+def test_the_scale_is_a_factor(scale):
+    expected = float(scale) * chi2_kernel(X, Y, gamma=1.0)
+    close(ExpChi2(beta=2.0, scale=scale)(X, Y), expected, rtol=1e-12)
+    close((scale * ExpChi2(beta=2.0))(X, Y), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("columns", [slice(1, 4), [3, 1], np.arange(D) > 2])
+def test_some_columns(columns):
+    expected = chi2_kernel(X[:, columns], Y[:, columns], gamma=1.0)
+    for made in (np.asarray, sparse.csr_array):
+        close(ExpChi2(beta=2.0, columns=columns)(made(X), made(Y)), expected, rtol=1e-12)
 
 
 def test_what_is_for_estimators_does_not_matter_to_a_call():
-    others = ExpChi2(6, beta=2.0, n_terms=1, sampling="plain", random_state=4)
-    np.testing.assert_array_equal(others(X, Y), ExpChi2(beta=2.0)(X, Y))
+    for approximation in ("exact", "nystroem", "fourier"):
+        others = ExpChi2(6, beta=2.0, n_terms=1, approximation=approximation, sampling="plain", random_state=4)
+        np.testing.assert_array_equal(others(X, Y), ExpChi2(beta=2.0)(X, Y))
 
 
 def test_svc_accepts_the_kernel():
@@ -80,11 +98,11 @@ def test_a_kernel_without_a_width_cannot_be_called(beta):
 def test_the_short_name():
     kernel = as_kernel("exp-chi2")
     assert isinstance(kernel, ExpChi2)
-    assert (kernel.n_components, kernel.beta, kernel.weights) == (2000, "median", None)
+    assert (kernel.n_components, kernel.beta, kernel.scale, kernel.approximation) == (2000, "median", 1.0, "auto")
 
 
 def test_parameters_are_reachable_and_cloned():
-    kernel = ExpChi2(8, beta=2.0, n_terms=2, weights=3.0, sampling="quasi", random_state=5)
+    kernel = ExpChi2(8, beta=2.0, n_terms=2, scale=3.0, approximation="fourier", sampling="quasi", random_state=5)
     twin = clone(kernel)
     assert twin is not kernel
     assert twin.get_params() == kernel.get_params()
@@ -94,9 +112,9 @@ def test_parameters_are_reachable_and_cloned():
 
 @pytest.mark.parametrize("made", [np.asarray, sparse.csr_array, Rows.from_array])
 def test_points_width_and_frequencies_are_from_data(made):
-    kernel = ExpChi2(12, n_terms=2)
+    kernel = ExpChi2(12, n_terms=2, approximation="fourier")
     adapted = kernel._adapt(made(X))
-    waves = adapted.value.map
+    waves = waves_of(adapted)
     assert kernel.beta == "median"
     np.testing.assert_array_equal(waves.additive.points, direct_map(Rows.from_array(X), 2, 0.0).points)
     distances = -np.log(chi2_kernel(X, gamma=0.5))[np.triu_indices(40, 1)]
@@ -108,9 +126,14 @@ def test_points_width_and_frequencies_are_from_data(made):
 def test_a_width_that_is_given_stays_and_one_that_was_found_may_be_left_to_data_again():
     assert ExpChi2(12, beta=4.0)._adapt(X).kernel.beta == 4.0
     given = ExpChi2(12)
-    found = given._adapt(X).kernel.set_params(weights=3.0)
-    again = found._left_open(given)
-    assert (again.beta, again.weights) == ("median", 3.0)
+    found = given._adapt(X).kernel.set_params(scale=3.0)
+    again = found._left_open(given, searched=False)
+    assert (again.beta, again.scale) == ("median", 3.0)
+
+
+def test_a_width_that_a_search_found_stays():
+    found = ExpChi2(12, beta=7.0, scale=3.0)._left_open(ExpChi2(12), searched=True)
+    assert (found.beta, found.scale) == (7.0, 3.0)
 
 
 def test_the_most_likely_width_needs_targets():
@@ -122,7 +145,8 @@ def test_the_most_likely_width_needs_targets():
 @pytest.mark.parametrize("sampling", ["orthogonal", "plain", "quasi"])
 def test_a_seed_gives_its_frequencies(sampling):
     def frequencies(A=X, **parameters):
-        return ExpChi2(20, sampling=sampling, **parameters)._adapt(A).value.map.frequencies
+        kernel = ExpChi2(20, sampling=sampling, approximation="fourier", **parameters)
+        return waves_of(kernel._adapt(A), A).frequencies
 
     drawn = frequencies(beta=1.0)
     np.testing.assert_array_equal(frequencies(beta=1.0, random_state=0), drawn)
@@ -131,19 +155,55 @@ def test_a_seed_gives_its_frequencies(sampling):
     np.testing.assert_allclose(frequencies(X[:7] * 3, beta=9.0), 3 * drawn, rtol=1e-15)
 
 
-def test_the_value_has_the_features_of_what_was_adapted():
-    value = ExpChi2(12, beta=4.0, weights=2.0)._adapt(X).value
-    assert (value.n_components, value.n_weights, value.n_features) == (12, 1, D)
-    assert value.weights.tolist() == [2.0]
-    assert value.map.is_normalized
-    assert ExpChi2(12)._adapt(X).value.weights is None
+@pytest.mark.parametrize(
+    ("approximation", "operator"),
+    [
+        ("auto", DenseOperator),
+        ("exact", DenseOperator),
+        ("nystroem", ApproximateOperator),
+        ("fourier", ApproximateOperator),
+    ],
+)
+def test_the_operator_is_the_one_that_was_asked_for(approximation, operator):
+    adapted = ExpChi2(12, beta=4.0, scale=2.0, approximation=approximation)._adapt(X)
+    assert adapted.value.n_features == D
+    assert adapted.value.weights is None
+    assert adapted.value.map is None  # it takes the training samples
+    found = adapted.kernel._operator(adapted.value, X)
+    assert isinstance(found, operator)
+    if approximation in ("nystroem", "fourier"):
+        assert found.n_components == 12
+        assert found.kernel.map.name == approximation
+    else:
+        close(found.matrix(), 2 * chi2_kernel(X, gamma=2.0), rtol=1e-12)
+
+
+def test_more_samples_than_have_a_matrix_are_approximated(monkeypatch):
+    monkeypatch.setattr(pair_operators, "MOST_EXACT_SAMPLES", 30)
+    for approximation, operator in (("auto", ApproximateOperator), ("exact", DenseOperator)):
+        kernel = ExpChi2(12, beta=4.0, approximation=approximation)
+        few, many = (kernel._operator(kernel._adapt(A).value, A) for A in (X[:30], X))
+        assert isinstance(few, DenseOperator)
+        assert isinstance(many, operator)
+    assert many.matrix().dtype == np.float32
+    monkeypatch.setattr(pair_operators, "MOST_SINGLE_SAMPLES", 35)
+    with pytest.raises(ValueError, match=r'for which 40 samples are too many.*approximation="nystroem"\.$'):
+        kernel._operator(kernel._adapt(X).value, X)
 
 
 @pytest.mark.parametrize("sampling", ["orthogonal", "plain", "quasi"])
 def test_products_of_features_approach_the_call(sampling):
-    adapted = ExpChi2(20_000, beta=3.0, n_terms=9, sampling=sampling, weights=2.0)._adapt(X)
-    Z = adapted.value.map.transform(X)
-    assert np.abs(2 * Z @ Z.T - adapted.kernel(X)).max() < 0.08
+    kernel = ExpChi2(20_000, beta=3.0, n_terms=9, sampling=sampling, scale=2.0, approximation="fourier")
+    Z = kernel_operator(X, kernel).kernel.map.transform(X)
+    assert np.abs(Z @ Z.T - kernel(X)).max() < 0.08
+
+
+def test_products_of_landmarks_are_the_call_where_all_samples_are_landmarks():
+    kernel = ExpChi2(60, beta=3.0, scale=2.0, approximation="nystroem")
+    map_ = kernel_operator(X, kernel).kernel.map
+    left, right = map_.transform(X), map_.transform(Y)
+    close(left @ right.T, kernel(X, Y), rtol=1e-8)
+    assert np.all((right @ right.T).diagonal() <= 2)
 
 
 BAD = {
@@ -160,11 +220,22 @@ BAD = {
     "no seed": ({"random_state": None}, "random_state must be a whole number from 0"),
     "a negative seed": ({"random_state": -1}, "random_state must be a whole number from 0"),
     "a generator": ({"random_state": np.random.RandomState(0)}, "random_state must be a whole number from 0"),
-    "a negative weight": ({"weights": -1.0}, "weights must be a finite number"),
-    "a weight that is none": ({"weights": np.nan}, "weights must be a finite number"),
-    "an infinite weight": ({"weights": np.inf}, "weights must be a finite number"),
-    "several weights": ({"weights": [1.0, 2.0]}, "weights must be a finite number"),
-    "learned weights": ({"weights": "ard"}, "weights must be a finite number"),
+    "no scale": ({"scale": 0}, "scale must be a number above 0; got 0"),
+    "None for a scale": ({"scale": None}, "scale must be a number above 0; got None"),
+    "a negative scale": ({"scale": -1.0}, "scale must be a number above 0"),
+    "a scale that is none": ({"scale": np.nan}, "scale must be a number above 0"),
+    "an infinite scale": ({"scale": np.inf}, "scale must be a number above 0"),
+    "several scales": ({"scale": [1.0, 2.0]}, "scale must be a number above 0"),
+    "a named scale": ({"scale": "ard"}, "scale must be a number above 0"),
+    "a scale beyond numbers": ({"scale": 10**400}, "scale must be a number above 0"),
+    "an unknown approximation": (
+        {"approximation": "waves"},
+        "approximation must be one of 'auto', 'exact', 'nys",
+    ),
+    "no approximation": ({"approximation": None}, "approximation must be one of"),
+    "a column too many": ({"columns": [0, D]}, "columns must be a slice, or numbers of some of the 5 features"),
+    "a column twice": ({"columns": [1, 1]}, "columns must be a slice"),
+    "no columns": ({"columns": []}, "columns must be a slice"),
     "an unknown sampling": ({"sampling": "random"}, "sampling must be one of 'orthogonal', 'plain', 'quasi'; got 'ran"),
     "no sampling": ({"sampling": None}, "sampling must be one of"),
     "no width": ({"beta": 0}, 'beta must be a number above 0, "median" or "evidence"; got 0'),

@@ -36,6 +36,18 @@ def test_a_call_of_chi2_evaluates_the_dense_formula(X, Y):
     close(Chi2(weights=[1, 0, 2])(X), weighted, weighted, rtol=1e-14)
 
 
+@pytest.mark.parametrize("columns", [slice(1, None), [2, 0], [True, False, True]])
+def test_a_scale_and_columns_of_a_call(columns):
+    X, Y = histograms(9, 3), histograms(4, 3, seed=1)
+    some, others = X[:, columns], Y[:, columns]
+    weights = [0.5, 2.0]
+    for made in (np.asarray, sparse.csr_array):
+        found = HistogramIntersection(Power(0.5), weights, scale=3.0, columns=columns)(made(X), made(Y))
+        close(found, 3 * kernel_matrix(some, others, HistogramIntersection(Power(0.5), weights)))
+        found = Chi2(weights=weights, scale=3.0, columns=columns)(made(X), made(Y))
+        close(found, 3 * chi2_kernel(some * weights, others * weights))
+
+
 @given(ETAS, st.floats(0, 1))
 def test_power_and_exponential_are_the_papers_formulas(eta, x):
     x = np.array([x])
@@ -100,7 +112,8 @@ def test_chi2_takes_its_points_and_their_number_from_data():
     assert adapted.kernel.n_terms == len(adapted.value.map.points) > 1
     assert adapted.noise == 0.3
     assert given.n_terms == "auto"
-    assert adapted.kernel._left_open(given).n_terms == "auto"
+    for searched in (False, True):
+        assert adapted.kernel._left_open(given, searched=searched).n_terms == "auto"
 
 
 def test_only_kernels_of_features_adapt_again_and_only_to_more_samples():
@@ -112,8 +125,15 @@ def test_only_kernels_of_features_adapt_again_and_only_to_more_samples():
 def test_values_that_a_search_found_become_parameters():
     kernel = HistogramIntersection(Power(0.5), weights=[1.0, 2.0])
     found = kernel._with_values({"scale": 3.0, "transform__eta": 0.7})
-    assert (found.weights.tolist(), found.transform.eta) == ([3, 6], 0.7)
-    assert HistogramIntersection()._with_values({"scale": 3.0}).weights == 3
+    assert (found.scale, found.weights, found.transform.eta) == (3, [1.0, 2.0], 0.7)
+    plain = HistogramIntersection()._with_values({"scale": 3.0})
+    assert (plain.scale, plain.weights) == (3, None)
+    # A scale that is found multiplies the one that was given; weights that are found have both in them.
+    assert HistogramIntersection(scale=2.0)._with_values({"scale": 3.0}).scale == 6
+    learned = Chi2(weights="ard", scale=2.0)._with_values({"weights": np.ones(2)})
+    assert (learned.scale, learned.weights.tolist()) == (2, [0.5, 0.5])
+    of_transform = HistogramIntersection(Log(2.0))._with_values({"transform__scale": 5.0})
+    assert (of_transform.scale, of_transform.transform.scale) == (1, 5)
     assert HistogramIntersection(weights="ard")._with_values({"weights": np.ones(2)}).weights.tolist() == [1, 1]
     assert (kernel.weights, kernel.transform.eta) == ([1.0, 2.0], 0.5)
 
@@ -136,6 +156,8 @@ def test_svc_accepts_the_kernel():
         (Chi2(0), 'n_terms must be a whole number from 1 to 1000 or "auto"; got 0'),
         (Chi2(2.5), "n_terms must be a whole number"),
         (Chi2(tol=0), "tol must be a number above 0; got 0"),
+        (Chi2(scale=0), "scale must be a number above 0; got 0"),
+        (HistogramIntersection(scale=-1.0), "scale must be a number above 0; got -1"),
     ],
 )
 def test_bad_parameters_are_named(kernel, message):

@@ -9,7 +9,7 @@ from histogp.feature_maps import AdditiveChi2Map, ExpChi2Sampler, HomogeneousMap
 from histogp.kernels import Chi2, ExpChi2
 
 # What a process has beside the map, and what a transformer lets users choose that a kernel does not.
-OF_KERNELS = {"weights", "groups"}
+OF_KERNELS = {"weights", "groups", "scale", "columns", "approximation"}
 OF_TRANSFORMERS = {"method", "points", "sample_interval", "additive", "n_jobs"}
 
 
@@ -37,7 +37,8 @@ def test_products_of_the_transformer_are_the_kernel_of_an_estimator(n_terms):
 def test_random_features_have_the_same_width_and_terms(sampling):
     X = histograms(30, 5)
     sampler = ExpChi2Sampler(12, n_terms=2, sampling=sampling).fit(X)
-    adapted = ExpChi2(12, n_terms=2, sampling=sampling)._adapt(X)
-    assert sampler.beta_ == adapted.kernel.beta
-    np.testing.assert_array_equal(sampler.additive_.points_, adapted.value.map.additive.points)
-    assert sampler.transform(X).shape[1] == adapted.value.n_components
+    kernel = ExpChi2(12, n_terms=2, sampling=sampling, approximation="fourier")
+    operator = kernel_operator(X, kernel)
+    assert sampler.beta_ == kernel._adapt(X).kernel.beta
+    np.testing.assert_array_equal(sampler.additive_.points_, operator.kernel.map.waves.additive.points)
+    assert sampler.transform(X).shape[1] == operator.n_components

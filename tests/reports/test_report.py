@@ -101,10 +101,18 @@ def test_two_classes_several_outputs_and_unknown_labels(tmp_path):
     assert "without its training samples" in page
 
 
-@pytest.mark.parametrize("kernel", ["chi2", ExpChi2(40)])
+@pytest.mark.parametrize(
+    "kernel", ["chi2", ExpChi2(40, approximation="nystroem"), ExpChi2(40, approximation="fourier")]
+)
 def test_a_report_of_a_kernel_with_features(kernel):
     page, _ = report(HistogramGPClassifier(kernel).fit(X, Y), TEST, Y_TEST, title="Features")
     assert "solved exactly in their space" in page
+    assert "Exact or quantized" not in page
+
+
+def test_a_report_of_a_kernel_with_a_matrix():
+    page, _ = report(HistogramGPClassifier("exp-chi2").fit(X, Y), TEST, Y_TEST, title="Matrix")
+    assert "solved, not approximated, with its kernel matrix" in page
     assert "Exact or quantized" not in page
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from histogp._core.data import Array, Rows
 from histogp._core.layouts import Layout
-from histogp._core.operators.contract import Tables, cross_blocks
+from histogp._core.operators.contract import Tables, cross_blocks, prior_covariance
 from histogp._core.predictors import Table
 from histogp._core.solvers.system import System, kernel_columns
 
@@ -46,7 +46,7 @@ class Observed:
         first = known.shape[1]
         out = np.hstack([known, np.empty((rows.n_rows, len(self) - first))])
         for k in range(first, len(self)):
-            prior = self._operator.cross(rows, self._rows[k])[:, 0]
+            prior = prior_covariance(self._operator, rows, self._rows[k])[:, 0]
             covariance = prior - self._tables[k].evaluate(rows, self._system.options.n_threads)[:, 0]
             *left, own = self._factor[k]
             out[:, k] = (covariance - out[:, :k] @ np.asarray(left)) / own
@@ -80,7 +80,7 @@ class Covariances:
 
     def evaluate(self, rows: Rows) -> Array:
         """Posterior covariances, (n, m), between n test rows and the m rows of reference."""
-        out = self._operator.cross(rows, self._reference)
+        out = prior_covariance(self._operator, rows, self._reference)
         if self._layout is not None:
             return out - self._layout.read(self._table, self._layout.locate(rows, self._n_threads), self._n_threads)
         for some, kernel in cross_blocks(self._operator, rows):

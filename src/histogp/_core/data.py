@@ -56,6 +56,20 @@ def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> Array:
     return buffer[start : start + size].view(dtype).reshape(shape)
 
 
+# Rows of a matrix that are mirrored together.
+MIRRORED_ROWS = 64
+
+
+def mirrored(upper: Array) -> Array:
+    """The symmetric matrix (n, n) whose upper half is given, in its place."""
+    for begin in range(0, len(upper), MIRRORED_ROWS):
+        rows, rest = slice(begin, begin + MIRRORED_ROWS), slice(begin + MIRRORED_ROWS, None)
+        corner = np.triu(upper[rows, rows])
+        upper[rows, rows] = corner + np.triu(corner, 1).T
+        upper[rest, rows] = upper[rows, rest].T
+    return upper
+
+
 def power_of_two(largest: float) -> float:
     """A unit for single precision: the next power of two above, in the range of both precisions."""
     return float(2.0 ** np.clip(np.ceil(np.log2(largest)), -1000, 1000)) if largest > 0 else 1.0
@@ -186,6 +200,11 @@ class Rows(Compressed):
         entries = np.arange(indptr[-1]) + np.repeat(self.indptr[:-1][index] - indptr[:-1], counts)
         return Rows(indptr, self.column_of[entries], self.values[entries], self.n_columns)
 
+    @classmethod
+    def some_of(cls, X: Any, index: Any) -> Rows:
+        """The rows with these numbers of an array, CSR or `Rows`."""
+        return X.take(index) if isinstance(X, cls) else cls.from_array(X[index])
+
     def followed_by(self, rows: Rows) -> Rows:
         """All rows of this object and, below them, those of ``rows``."""
         return Rows(
@@ -194,6 +213,15 @@ class Rows(Compressed):
             np.concatenate([self.values, rows.values]),
             self.n_columns,
         )
+
+    def select(self, columns: Any) -> Rows:
+        """The columns with these numbers, each at most once, in this order."""
+        place = np.full(self.n_columns, -1, np.int64)
+        place[columns] = np.arange(len(columns))
+        kept = place[self.column_of] >= 0
+        indptr = np.concatenate([[0], np.cumsum(kept)])[self.indptr]
+        found = Rows(indptr, place[self.column_of[kept]].astype(np.uint32), self.values[kept], len(columns))
+        return found if np.all(np.diff(columns) > 0) else Rows._from_sparse(found.to_csr())
 
     def by_sign(self) -> Rows:
         """Rows of absolute values in twice as many columns: first those of positive values, then of negative ones."""
@@ -207,11 +235,11 @@ class Rows(Compressed):
             writer.put(name, getattr(self, name))
 
     @classmethod
-    def from_state(cls, reader: Reader, n_rows: int, n_columns: int) -> Rows:
-        """The rows in a model file; believes nothing."""
+    def from_state(cls, reader: Reader, n_rows: int, n_columns: int, dtype: Any = np.float64) -> Rows:
+        """The rows in a model file, with values of this type there; believes nothing."""
         indptr = reader.array("indptr", np.int64, (n_rows + 1,), lowest=0)
         column_of = reader.array("column_of", np.uint32, (None,))
-        values = reader.array("values", np.float64, column_of.shape)
+        values = reader.array("values", dtype, column_of.shape).astype(np.float64, copy=False)
         ascends = np.all(indptr[1:] >= indptr[:-1])
         if not ascends or indptr[0] != 0 or indptr[-1] != len(values) or not 1 <= n_columns < 2**31:
             raise ModelFileError("its samples do not fit together.")

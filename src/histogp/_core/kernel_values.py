@@ -59,6 +59,25 @@ class KernelValue:
     groups: Array | None = None
     learns_weights: bool = False
 
+    def variance_by_part(self, rows: Rows) -> dict[str, float]:
+        """The mean prior variance of samples that each part of a sum has, by its name; nothing for one kernel."""
+        return {}
+
+    @property
+    def constant(self) -> float:
+        """What all pairs of samples have in common: the scale of constant parts."""
+        return 0.0
+
+    @property
+    def interactive_part(self) -> str:
+        """The part that is no sum over features, in words."""
+        return "this kernel"
+
+    @property
+    def n_columns(self) -> int:
+        """The number of columns of samples as the kernel sees them."""
+        return self.n_features
+
     @property
     def n_weights(self) -> int:
         """The number of weights."""

@@ -108,7 +108,10 @@ class GridLayout:
         cls, data: SortedColumns, heights: Array, importance: Array, kernel: Intersection, grid: Grid, n_threads: int
     ) -> GridLayout:
         """Nodes up to the end of the grid; more of them where samples of much ``importance`` (N,) are."""
-        upper = kernel.transformed_row(last_of_each_column(data, data.values) if grid.upper is None else grid.upper)
+        if grid.upper is None:
+            upper = kernel.transformed_row(last_of_each_column(data, data.values))
+        else:
+            upper = kernel.transformed_row(kernel.seen(Rows.from_array(grid.upper[None])).to_dense()[0])
         top = upper if kernel.weights is None else upper * kernel.weights
         if not np.all(np.isfinite(top)):
             raise ValueError("The range of the grid is not finite: choose a smaller value_range.")
@@ -155,6 +158,7 @@ class GridLayout:
     def read(self, nodes: Array, rows: Rows, n_threads: int = 1, how: Reading = "linear") -> Array:
         """``sum_d f_d(x_d)`` for n test rows, (n, M), from values at the nodes (n_nodes, M), in their precision."""
         n_outputs = nodes.shape[1]
+        rows = self.kernel.seen(rows)
         out = np.empty((rows.n_rows, n_outputs), nodes.dtype)
         places = self._located(rows)
 
@@ -270,7 +274,8 @@ class NodeLayout:
 
     def locate(self, rows: Rows, n_threads: int = 1) -> Located:
         """Where test rows lie between the nodes."""
-        values = self.kernel.heights(rows)
+        rows = self.kernel.transform_rows(rows)
+        values = rows.values
         number, share, beyond = np.empty(len(values), np.int64), np.empty(len(values)), np.empty(rows.n_rows)
         threads.run(
             lambda first, last: table_loops.locate(

@@ -8,6 +8,7 @@ the data call for, minus what the matrix has already.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -58,9 +59,14 @@ class Likelihood:
 
 
 def exact_likelihood(
-    operator: KernelOperator, noise: Noise, targets: Array, *, derivatives: bool = False
+    operator: KernelOperator,
+    noise: Noise,
+    targets: Array,
+    *,
+    derivatives: bool = False,
+    names: Collection[str] | None = None,
 ) -> Likelihood:
-    """The likelihood by a dense Cholesky factor of each matrix, in time cubic in N."""
+    """The likelihood by a dense factor of each matrix, in time cubic in N; derivatives for all names or these."""
     matrix = operator.matrix()
     diagonals = noise.diagonals()
     n, n_outputs = targets.shape
@@ -85,11 +91,15 @@ def exact_likelihood(
         return Likelihood(value, alpha, data_term=data_term)
     # LAPACK fills the lower half alone.
     below = np.tril(inverses, -1)
-    tuning, matrix_of = tuning_of(operator), operator.offer(Matrix)
-    data_fit_gradient = tuning.gradient(alpha, alpha)
+    matrix_of = operator.offer(Matrix)
     if matrix_of is not None:
-        complexity_gradient = matrix_of.matrix_gradient(below + below.T + np.diag(inverses.diagonal()))
+        # Both terms at once.
+        inverses = below + np.tril(inverses).T
+        data_fit_gradient = matrix_of.matrix_gradient(alpha @ alpha.T - inverses, names)
+        complexity_gradient = {name: np.zeros_like(value) for name, value in data_fit_gradient.items()}
     else:
+        tuning = tuning_of(operator)
+        data_fit_gradient = tuning.gradient(alpha, alpha)
         # Below the diagonal twice and above zero: the form with the identity sees only the sum of both.
         complexity_gradient = tuning.gradient(2 * below + np.diag(inverses.diagonal()), np.eye(n))
     data_fit_gradient["noise"] = np.sum(alpha**2 * diagonals)

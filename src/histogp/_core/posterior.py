@@ -11,16 +11,34 @@ from histogp._core.data import Array, Rows
 from histogp._core.kernel_values import KernelValue
 from histogp._core.layouts import Grid, Reading
 from histogp._core.likelihood import BoundName, Likelihood, exact_likelihood
-from histogp._core.operators.contract import Features, KernelOperator, Tables, cross_blocks, require, tuning_of
+from histogp._core.operators.contract import (
+    Features,
+    KernelOperator,
+    Matrix,
+    Tables,
+    cross_blocks,
+    require,
+    tuning_of,
+    updates_of,
+)
 from histogp._core.predict_only import Predictor, read_tables, write_features, write_tables
 from histogp._core.predictors import QuantizedMean, Table, codes_of
 from histogp._core.probability import Dirichlet, DirichletProblem, LeftOut, fit_temperature, leave_one_out
 from histogp._core.search.feature_objective import FeatureObjective
 from histogp._core.search.objectives import Data, bound_of, quadrature_of
 from histogp._core.solvers import build_system, system_kind, update_system
-from histogp._core.solvers.factors import MOST_COMPONENTS, FeatureFactor
-from histogp._core.solvers.problem import MOST_DENSE_SAMPLES, Callback, Noise, Solution, SolverOptions, is_small
+from histogp._core.solvers.factors import FeatureFactor
+from histogp._core.solvers.problem import (
+    LARGEST_FACTOR,
+    MOST_DENSE_SAMPLES,
+    Callback,
+    Noise,
+    Solution,
+    SolverOptions,
+    factors_pay,
+)
 from histogp._core.solvers.system import MOST_OUTPUTS, System
+from histogp._core.support import SupportMean
 from histogp._core.threads import Lazy, Versions
 from histogp._core.variance import METHODS, Shape, Variance, VarianceMethod, VarianceOptions
 from histogp._core.variance.precise import shortfall_of
@@ -109,22 +127,12 @@ class Posterior:
             writer.put("feature_weights", weights)
 
     @classmethod
-    def from_state(
-        cls,
-        reader: Reader,
-        operator_type: type[KernelOperator],
-        kernel: Any,
-        targets: Array,
-        residual: float,
-        n_features: int,
-        n_threads: int,
-    ) -> Posterior:
+    def from_state(cls, reader: Reader, operator: KernelOperator, targets: Array, residual: float) -> Posterior:
         """The posterior of these targets (N, M) in a model file; believes nothing."""
         n_samples, n_outputs = targets.shape
         alpha = reader.array("alpha", np.float64, (n_samples, n_outputs))
         noise = Noise.from_state(reader.child("noise"), targets)
-        operator = operator_type.from_state(reader.child("data"), kernel, n_samples, n_features, n_threads)
-        seed, tables = read_tables(reader, Shape(kernel, n_features, n_samples))
+        seed, tables = read_tables(reader, Shape(operator.kernel, n_samples))
         if reader.has("feature_weights"):
             features = operator.offer(Features)
             if features is None:
@@ -142,7 +150,7 @@ class Posterior:
         if features is None:
             assert grid is not None
             self.quantized(grid).to_state(writer.child("table"))
-        elif features.n_components > MOST_COMPONENTS:
+        elif features.n_components > LARGEST_FACTOR:
             raise ValueError(
                 f"A model of {features.n_components:,} features needs its training samples: save them too."
             )
@@ -186,9 +194,11 @@ class Posterior:
             return self.operator.table(self.alpha)
         return require(self.operator, Features, "A table of weights").from_weights(weights)
 
-    def quantized(self, grid: Grid) -> QuantizedMean:
-        """The mean on a grid, tabulated when a grid is asked for that was not the last one."""
-        version = (grid.n_bins, grid.uniform, None if grid.upper is None else grid.upper.tobytes())
+    def quantized(self, grid: Grid) -> QuantizedMean | SupportMean:
+        """The mean on a grid, tabulated when a grid is asked for that was not the last one; or by some samples."""
+        version: Any = None
+        if self.operator.offer(Matrix) is None:
+            version = (grid.n_bins, grid.uniform, None if grid.upper is None else grid.upper.tobytes())
         return self.lazy.get("quantized", lambda: self._quantize(grid), version)
 
     def prior_variance(self, rows: Rows) -> Array:
@@ -242,7 +252,7 @@ class Posterior:
     def system(self, n_outputs: int, options: SolverOptions) -> System:
         """What solves for ``n_outputs`` right-hand sides, with the largest noise of each sample."""
         noise = Noise(self.largest_noise)
-        size = system_kind(self.operator, noise, options).size_for(n_outputs)
+        size = system_kind(self.operator, noise, options, n_outputs).size_for(n_outputs)
         make = lambda: self._build_system(noise, size, options)  # noqa: E731
         return self.lazy.get_at_least(f"system-{options.solver}", size, make).with_options(options)
 
@@ -299,9 +309,10 @@ class Posterior:
         start: Array | None,
     ) -> tuple[Posterior, Solution]:
         """Condition on targets of the operator with further ``rows``, perhaps none, after those that are there."""
-        system = self.kept_system
+        # Where further samples have brought another feature map, what was known is of no use.
+        system = self.kept_system if operator.kernel is self.operator.kernel else None
         if system is not None:
-            system = update_system(system.with_options(options), operator, rows, noise)
+            system = update_system(system.with_options(options), operator, rows, noise, targets.shape[1])
         rng = np.random.default_rng(self.seed)
         found = condition(operator, noise, targets, options, rng, seed=self.seed, start=start, system=system, keep=True)
         if found[1].converged or system is None:
@@ -327,10 +338,11 @@ class Posterior:
         if kernel is not None:
             operator = tuning_of(operator).with_kernel(kernel)
         data = Data(operator, self.noise.scaled(noise_factor), self.targets)
-        if method == "auto" and is_small(operator.n_samples, data.noise.n_matrices):
+        if method == "auto" and factors_pay(operator.n_samples, data.noise.n_matrices):
             method = "exact"
         if method in ("auto", "exact") and FeatureObjective.suits(operator, most_times=1):
-            return FeatureObjective(data).at(operator.kernel.weights, 1.0, derivatives=False)
+            weights = require(operator, Features, "A likelihood by features").weights()
+            return FeatureObjective(data).at(weights, 1.0, derivatives=False)
         if method == "exact":
             return exact_likelihood(operator, data.noise, self.targets)
         if method == "bound":
@@ -339,7 +351,13 @@ class Posterior:
             return quadrature_of(data, n_probes, options, seed, max_error)
         raise ValueError(f"Unknown method {method!r}; known are 'auto', 'exact', 'bound' and 'quadrature'.")
 
-    def _quantize(self, grid: Grid) -> QuantizedMean:
+    def _quantize(self, grid: Grid) -> QuantizedMean | SupportMean:
+        """The mean on a grid, or by some of the samples for kernels that are evaluated pair by pair."""
+        if self.operator.offer(Matrix) is not None:
+            operator = self.operator
+            rows, n_threads = updates_of(operator).training_rows(), operator.n_threads
+            means = self.targets - self.noise.diagonals() * self.alpha
+            return SupportMean.build(operator.kernel, rows, self.alpha, means, grid, self.seed, n_threads)
         table = require(self.operator, Tables, 'prediction="quantized"').grid_table(self.alpha, grid)
         # ||alpha||_1 <= sqrt(N) ||alpha||_2, and the system that alpha solves has the right-hand side y - r.
         root = np.sqrt(len(self.targets))

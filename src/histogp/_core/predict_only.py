@@ -10,9 +10,10 @@ import numpy as np
 from histogp._core.data import Array, Rows
 from histogp._core.kernel_values import KernelValue
 from histogp._core.layouts import Grid
-from histogp._core.operators.contract import Features, KernelOperator
+from histogp._core.operators.contract import Features, KernelOperator, Matrix
 from histogp._core.predictors import QuantizedMean, Table
 from histogp._core.solvers.factors import FeatureFactor, features_of
+from histogp._core.support import SupportMean
 from histogp._core.threads import Versions
 from histogp._core.variance import METHODS, Shape, Variance, VarianceOptions, read_kept, write_kept
 from histogp.errors import ModelFileError
@@ -31,7 +32,7 @@ class Predictor:
 
     operator: KernelOperator
     table: Table | None = None
-    grid_mean: QuantizedMean | None = None
+    grid_mean: QuantizedMean | SupportMean | None = None
     kept: Versions = field(default_factory=dict)
     seed: int = 0
 
@@ -72,13 +73,13 @@ class Predictor:
         operator : of the kernel, without training samples
         grid : of quantized prediction, for operators without features
         """
-        n_features = operator.n_features
-        seed, kept = read_tables(reader, Shape(operator.kernel, n_features, n_samples))
+        seed, kept = read_tables(reader, Shape(operator.kernel, n_samples))
         features = operator.offer(Features)
         if features is None:
             assert grid is not None
-            table = reader.child("table")
-            mean = QuantizedMean.from_state(table, operator.kernel, grid, n_features, n_outputs)
+            table, kernel = reader.child("table"), operator.kernel
+            kind: Any = QuantizedMean if operator.offer(Matrix) is None else SupportMean
+            mean = kind.from_state(table, kernel, grid, kernel.n_columns, n_outputs)
             return cls(operator, None, mean, kept, seed)
         weights, factor = read_features(reader.child("features"), operator, n_outputs)
         return cls(operator, features.from_weights(weights), None, {**kept, "precise": (None, factor)}, seed)
@@ -92,10 +93,12 @@ class Predictor:
             )
         return self.table.evaluate(rows, n_threads)
 
-    def quantized(self, grid: Grid) -> QuantizedMean:
+    def quantized(self, grid: Grid) -> QuantizedMean | SupportMean:
         """The mean on the grid that was prepared; another one is refused."""
         if self.grid_mean is None:
             raise ValueError('This model was saved for exact prediction and needs no grid; use prediction="exact".')
+        if isinstance(self.grid_mean, SupportMean):
+            return self.grid_mean
         own = self.grid_mean.grid
         same_upper = (
             grid.upper is own.upper

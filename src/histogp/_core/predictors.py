@@ -82,13 +82,13 @@ class FloorTable:
     values: Array
 
     def evaluate(self, rows: Rows, n_threads: int = 1) -> Array:
-        heights = self.kernel.heights(rows)
+        heights = self.kernel.transform_rows(rows)
         out = np.empty(rows.n_rows)
         threads.run(
             lambda first, last: table_loops.subtract_lower(
-                rows.indptr, rows.column_of, heights, self.per_bin, self.values, first, last, out
+                heights.indptr, heights.column_of, heights.values, self.per_bin, self.values, first, last, out
             ),
-            rows.parts(n_threads),
+            heights.parts(n_threads),
         )
         return out
 
@@ -113,7 +113,7 @@ class LookupTable:
         data: SortedColumns,
         heights: Array,
         alpha: Array,
-        height_of: Callable[[Rows], Array],
+        height_of: Callable[[Rows], Rows],
         n_threads: int = 1,
     ):
         """Sum up blocks of 16 entries of the sorted columns, from which every look-up starts."""
@@ -134,8 +134,8 @@ class LookupTable:
         heights = self._height_of(rows)
         out = np.zeros((rows.n_rows, self._alpha.shape[1]))
         threads.run(
-            lambda first, last: self._look_up(rows.with_values(heights).block(first, last), out[first:last]),
-            rows.parts(n_threads, work_per_nonzero=10 + self._alpha.shape[1]),
+            lambda first, last: self._look_up(heights.block(first, last), out[first:last]),
+            heights.parts(n_threads, work_per_nonzero=10 + self._alpha.shape[1]),
         )
         return out
 

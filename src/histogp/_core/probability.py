@@ -11,7 +11,7 @@ from scipy.special import log_softmax, softmax
 
 from histogp._core.data import Array, Rows
 from histogp._core.likelihood import exact_likelihood
-from histogp._core.operators.contract import KernelOperator, tuning_of, updates_of
+from histogp._core.operators.contract import Features, KernelOperator, tuning_of, updates_of
 from histogp._core.solvers import direct_options
 from histogp._core.solvers.problem import Noise
 from histogp._core.threads import single_threaded_blas
@@ -62,6 +62,8 @@ def leave_one_out(posterior: Any, options: VarianceOptions) -> LeftOut:
         tables = posterior.prepared(CALIBRATED, options, keep=False)
         index, latent, shortfall = tables.left_out, tables.left_out_variances[:, None], tables.shortfall
     means = targets[index] - alpha[index] * (latent + noise.diagonals()[index])
+    if (features := operator.offer(Features)) is not None:
+        latent = latent + np.reshape(features.remainder(updates_of(operator).training_rows().take(index)), (-1, 1))
     return LeftOut(index, means, np.maximum(latent, 0.0), shortfall)
 
 
@@ -74,11 +76,7 @@ def fit_temperature(means: Array, codes: Array, weights: Array) -> float:
     scores = _of_classes(means)
     if np.abs(scores).max(initial=0.0) < NEGLIGIBLE_SCORE:  # nothing to learn from
         return 1.0
-    n_classes = scores.shape[1]
-    doubt = 1 / (len(codes) + 2)
-    wanted = np.full(scores.shape, doubt / (n_classes - 1))
-    wanted[np.arange(len(codes)), codes] = 1 - doubt
-    wanted *= (weights / weights.mean())[:, None]
+    wanted = wanted_probabilities(codes, scores.shape[1]) * (weights / weights.mean())[:, None]
 
     def cost(logarithm: float) -> float:
         return -float((wanted * log_softmax(np.exp(logarithm) * scores, axis=1)).sum())
@@ -86,6 +84,52 @@ def fit_temperature(means: Array, codes: Array, weights: Array) -> float:
     return float(
         np.exp(minimize_scalar(cost, bounds=(LOWEST_LOG_TEMPERATURE, HIGHEST_LOG_TEMPERATURE), method="bounded").x)
     )
+
+
+def wanted_probabilities(codes: Array, n_classes: int) -> Array:
+    """Labels (n,) as probabilities, (n, n_classes), that count as wrong with a probability of one in n + 2."""
+    doubt = 1 / (len(codes) + 2)
+    wanted = np.full((len(codes), n_classes), doubt / (n_classes - 1))
+    wanted[np.arange(len(codes)), codes] = 1 - doubt
+    return wanted
+
+
+# Where the logarithm of a link stops, in shares of the way from -1 to 1.
+LINK_LIMITS = (0.02, 1.5)
+
+
+@dataclass(frozen=True)
+class Link:
+    """Scores f of classes to probabilities: a softmax of ``t f + u log((1 + f) / 2)``.
+
+    temperature : t; bend : u, with which scores near -1 leave less to a class than those of a softmax alone
+    """
+
+    temperature: float
+    bend: float
+
+    def loss(self, scores: Array, wanted: Array) -> tuple[float, Array, Array]:
+        """Minus the sum of ``wanted`` times log probabilities; its derivatives for scores, log t and u.
+
+        scores : (n, M), one for two classes; wanted : (n, n_classes)
+        """
+        of_classes = _of_classes(scores)
+        share = (1 + of_classes) / 2
+        clipped = np.clip(share, *LINK_LIMITS)
+        logits = self.temperature * of_classes + self.bend * np.log(clipped)
+        log_found = log_softmax(logits, axis=1)
+        by_logit = np.exp(log_found) * wanted.sum(axis=1, keepdims=True) - wanted
+        by_score = by_logit * (self.temperature + np.where(share == clipped, self.bend / (2 * clipped), 0.0))
+        by_link = np.array([self.temperature * np.sum(by_logit * of_classes), np.sum(by_logit * np.log(clipped))])
+        if scores.shape[1] == 1:
+            by_score = by_score[:, 1:] - by_score[:, :1]
+        return -float(np.sum(wanted * log_found)), by_score, by_link
+
+    def log_probabilities(self, scores: Array) -> Array:
+        """Logarithms of probabilities, (n, n_classes)."""
+        of_classes = _of_classes(scores)
+        bent = self.bend * np.log(np.clip((1 + of_classes) / 2, *LINK_LIMITS))
+        return log_softmax(self.temperature * of_classes + bent, axis=1)
 
 
 def log_probabilities(scores: Array, temperature: float) -> Array:

@@ -29,7 +29,7 @@ histogp fit train.csv --label species --kernel hik-poly --optimize gradient -o m
 histogp fit X.npy --labels y.npy --prediction quantized --predict-only -o small.histogp
 histogp fit houses.parquet --label price --task regression --ignore id -o model.histogp
 histogp fit usual.csv --one-class -o model.histogp
-histogp fit train.csv --label species --kernel exp-chi2 --components 4000 --optimize gradient -o model.histogp
+histogp fit train.csv --label species --kernel exp-chi2 --approximation nystroem --optimize gradient -o model.histogp
 histogp fit --kernel chi2 --stream 'data/*.parquet' --label y --resume -o model.histogp
 """
 
@@ -60,7 +60,18 @@ def add_command(commands: Any) -> None:
         help="with --one-class, the part of the training rows that count as outliers, up to 0.5; default: auto, which "
         "suits new rows: about one in twenty of them counts as an outlier if they are like the training rows",
     )
-    parser.add_argument("--kernel", choices=list(SHORT_NAMES), default="hik", help="default: hik")
+    parser.add_argument(
+        "--kernel",
+        type=_kernel_name,
+        default="hik",
+        help=f"one of {', '.join(SHORT_NAMES)}, or a sum of them, 'hik + laplacian'; default: hik",
+    )
+    parser.add_argument(
+        "--approximation",
+        choices=["auto", "exact", "nystroem", "fourier"],
+        help="how a kernel works that is evaluated pair by pair, such as exp-chi2: with its matrix, by landmarks, or "
+        "by random waves; default: auto, which is exact up to 12,000 rows",
+    )
     parser.add_argument("--eta", type=float, help="the kernel's exponent (hik-poly) or growth (hik-exp)")
     parser.add_argument(
         "--noise",
@@ -70,9 +81,9 @@ def add_command(commands: Any) -> None:
     )
     parser.add_argument(
         "--optimize",
-        choices=["gradient", "bound", "exact"],
-        help="search for kernel hyperparameters and noise that make the rows most likely, starting from those given; "
-        "default: take them as they are",
+        choices=["gradient", "bound", "exact", "loo"],
+        help="search for kernel hyperparameters and noise that make the rows most likely, starting from those given, "
+        "or with loo predict them best when they are left out; default: take them as they are",
     )
     parser.add_argument("--ard", action="store_true", help="learn a weight for each feature; needs --optimize")
     parser.add_argument("--class-weight", choices=["balanced", "balanced-ovr"], help="for unequal classes")
@@ -87,7 +98,8 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--predict-only",
         action="store_true",
-        help="leave the training rows out of the file; needs --prediction quantized, or --kernel chi2 or exp-chi2",
+        help="leave the training rows out of the file; needs --prediction quantized, --kernel chi2, or --approximation "
+        "nystroem or fourier",
     )
     parser.add_argument(
         "--variance",
@@ -109,7 +121,7 @@ def run(options: argparse.Namespace) -> None:
         return
     stream.refuse_options(options)
     model = _one_class(options) if options.one_class else _supervised(options)
-    if options.predict_only and options.prediction != "quantized" and options.kernel not in stream.KERNELS:
+    if options.predict_only and options.prediction != "quantized" and not _has_features(options):
         raise DataError("--predict-only needs --prediction quantized: exact prediction reads the training rows.")
     replaceable(Path(options.output))
     with progress(f"reading {options.data}") as advance:
@@ -161,7 +173,7 @@ def _one_class(options: argparse.Namespace) -> Any:
         if given:
             raise DataError(f"--one-class and {name} exclude each other: there are no labels to learn from.")
     criterion = options.criterion or "variance"
-    reads_training = criterion != "mean" and options.variance is None and options.kernel not in stream.KERNELS
+    reads_training = criterion != "mean" and options.variance is None and not _has_features(options)
     if options.predict_only and reads_training:
         *first, last = VARIANCE_TABLES
         raise DataError(
@@ -178,6 +190,11 @@ def _one_class(options: argparse.Namespace) -> Any:
     )
 
 
+def _has_features(options: argparse.Namespace) -> bool:
+    """Whether predictions come from features, without the training rows."""
+    return options.kernel == "chi2" or options.approximation in ("nystroem", "fourier")
+
+
 def _kernel(options: argparse.Namespace) -> Any:
     """The kernel with the parameters that options give."""
     kernel: Any = as_kernel(options.kernel)
@@ -188,6 +205,8 @@ def _kernel(options: argparse.Namespace) -> Any:
     if options.ard:
         if not options.optimize:
             raise DataError("--ard needs --optimize, which learns the weights.")
+        if "weights" not in kernel.get_params():
+            raise DataError(f"--ard is not for --kernel {options.kernel}, which has no weights.")
         kernel.set_params(weights="ard")
     return kernel
 
@@ -205,6 +224,15 @@ def _parameters(options: argparse.Namespace) -> dict[str, Any]:
         "n_jobs": options.jobs,
         "random_state": options.seed,
     }
+
+
+def _kernel_name(text: str) -> str:
+    """The name of a kernel, or of a sum of several."""
+    try:
+        as_kernel(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
 
 
 def _contamination(text: str) -> Any:
@@ -238,12 +266,16 @@ def _found(model: Any) -> str:
     found |= {in_words(name, ("noise", "scale")): value for name, value in of_transform.items()}
     if np.ndim(kernel.weights):
         found["features with a weight"] = np.count_nonzero(kernel.weights)
-    elif kernel.weights is not None:
-        found["scale"] = kernel.weights
+    parameters = kernel.get_params()
+    wanted = [name for name in parameters if f"__{name}".endswith(("__scale", "__beta")) and name not in of_transform]
+    if np.ndim(kernel.weights) and "scale" in wanted:
+        wanted.remove("scale")  # the weights have it in them
+    found |= {in_words(name, ()): parameters[name] for name in wanted}
+    by = "" if "loss" in model.optimization_path_ else f"; log marginal likelihood {likelihood(model)}"
     return (
         f"found in {len(model.optimization_path_['n_samples'])} evaluations: "
         + ", ".join(f"{name} {value:.4g}" for name, value in found.items())
-        + f"; log marginal likelihood {likelihood(model)}"
+        + by
     )
 
 

@@ -66,9 +66,17 @@ def describe(path: str) -> dict[str, Any]:
         "features": model.n_features_in_,
         "non-zeros": model.n_nonzeros_,
     }
+    if document["includes_training"] and model.kernel_shares_:
+        facts["parts"] = ", ".join(f"{in_words(name, ())} {share:.0%}" for name, share in model.kernel_shares_.items())
+    if document["includes_training"]:
+        facts["approximation"] = (
+            ", ".join(f"{name}, relative error {error:.1e}" for name, error in model.approximation_.items()) or "none"
+        )
     if hasattr(model, "optimization_path_"):
-        facts["optimized by"] = getattr(model.optimize, "method", model.optimize)
-        facts["log likelihood"] = likelihood(model)
+        is_loss = "loss" in model.optimization_path_
+        facts["optimized by"] = "leave-one-out" if is_loss else getattr(model.optimize, "method", model.optimize)
+        if not is_loss:
+            facts["log likelihood"] = likelihood(model)
         facts["optimization path"] = {name: _finite(values) for name, values in model.optimization_path_.items()}
         facts["most relevant"] = _most_relevant(model)
     if hasattr(model, "feature_names_in_"):

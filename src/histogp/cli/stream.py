@@ -30,6 +30,7 @@ CHECKPOINT_SECONDS = 10.0
 OTHERS = {
     "one_class": False,
     "eta": None,
+    "approximation": None,
     "optimize": None,
     "ard": False,
     "labels": None,
@@ -54,10 +55,16 @@ OWN = {
     "block": None,
     "block_weights": None,
 }
-# Kernels with features, which --stream needs, and which need no training rows to predict.
+# Kernels with features, which --stream needs.
 KERNELS = ("chi2", "exp-chi2")
 # Options that set a parameter of the kernel, for those kernels that have it.
-OF_KERNELS = {"eta": "transform__eta", "terms": "n_terms", "components": "n_components", "beta": "beta"}
+OF_KERNELS = {
+    "eta": "transform__eta",
+    "terms": "n_terms",
+    "approximation": "approximation",
+    "components": "n_components",
+    "beta": "beta",
+}
 _UNTOLD = ("n_jobs", "feature_map", "additive", "map")
 
 
@@ -75,7 +82,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--terms", type=int, help="with --kernel chi2 or exp-chi2, terms of the expansion of each feature; default: 3"
     )
-    parser.add_argument("--components", type=int, help="with --kernel exp-chi2, random features in all; default: 2000")
+    parser.add_argument(
+        "--components",
+        type=int,
+        help="with --stream, random features of --kernel exp-chi2 in all; otherwise landmarks or waves, see "
+        "--approximation; default: 2000",
+    )
     parser.add_argument(
         "--beta",
         type=_beta,
@@ -279,7 +291,7 @@ def refuse_options(options: argparse.Namespace) -> None:
 
 def _refuse_for_kernel(options: argparse.Namespace) -> None:
     """Refuse options for parameters that the kernel does not have."""
-    parameters = {name: as_kernel(name).get_params() for name in SHORT_NAMES}
+    parameters = {name: as_kernel(name).get_params() for name in {**dict.fromkeys(SHORT_NAMES), options.kernel: None}}
     for option, name in OF_KERNELS.items():
         if getattr(options, option) is not None and name not in parameters[options.kernel]:
             kernels = [kernel for kernel, known in parameters.items() if name in known]

@@ -14,7 +14,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from histogp._core.data import Array, Rows
 from histogp._core.layouts import Grid
-from histogp._core.operators.contract import KernelOperator, Tables, require, tuning_of, updates_of
+from histogp._core.operators.contract import (
+    Approximate,
+    KernelOperator,
+    Matrix,
+    Tables,
+    approximation_of,
+    require,
+    tuning_of,
+    updates_of,
+)
 from histogp._core.posterior import Posterior, PredictionOptions, condition
 from histogp._core.predict_only import Predictor
 from histogp._core.predictors import Codec
@@ -25,14 +34,22 @@ from histogp._core.threads import announce_compilation
 from histogp._core.variance import METHODS, VarianceOptions
 from histogp._estimator import number_of_threads, reading, updating, validate_features
 from histogp._sklearn import CallbackSupportMixin, NoCallbacks, check_sample_weight, warn
-from histogp.exceptions import NotConvergedWarning, VarianceWarning
+from histogp.exceptions import ApproximationWarning, NotConvergedWarning, VarianceWarning
 from histogp.gp import _model_file
 from histogp.gp._tasks import Encoded, Samples, Task
-from histogp.gp.optimizer import SEARCH_ATTRIBUTES, Optimizer, Tuned, describe_evaluation, search_is_due, tune
+from histogp.gp.optimizer import (
+    SEARCH_ATTRIBUTES,
+    Optimizer,
+    Tuned,
+    as_optimizer,
+    describe_evaluation,
+    search_is_due,
+    tune,
+)
 from histogp.gp.posterior_view import PosteriorView
 from histogp.io import schema
 from histogp.kernels import Kernel
-from histogp.kernels._base import Adapted, as_kernel, per_dimension
+from histogp.kernels._base import ANY_SIGN_NAMES, Adapted, as_kernel, per_dimension
 
 
 class HistogramGP(CallbackSupportMixin, BaseEstimator):
@@ -41,7 +58,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "kernel": [str, Kernel],
         "noise": [Interval(Real, 0, None, closed="neither")],
-        "optimize": [None, StrOptions({"bound", "gradient", "exact"}), Optimizer],
+        "optimize": [None, StrOptions({"bound", "gradient", "exact", "loo"}), Optimizer],
         "solver": [StrOptions({"auto", "cg", "cholesky"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -91,7 +108,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, also nested ones; a short name gives way to the object that it stands for."""
-        for name, make in (("kernel", as_kernel), ("optimize", Optimizer)):
+        for name, make in (("kernel", as_kernel), ("optimize", as_optimizer)):
             nested = name not in params and any(key.startswith(f"{name}__") for key in params)
             if nested and isinstance(getattr(self, name), str):
                 setattr(self, name, make(getattr(self, name)))
@@ -100,7 +117,10 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.positive_only = not getattr(self.kernel, "_any_sign", False)
+        kernel = self.kernel
+        names = {name.strip() for name in kernel.split("+")} if isinstance(kernel, str) else None
+        any_sign = getattr(kernel, "_any_sign", False) if names is None else names <= ANY_SIGN_NAMES
+        tags.input_tags.positive_only = not any_sign
         return tags
 
     @property
@@ -164,12 +184,13 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        method : {"precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"}, default="precise"
+        method : {"auto", "precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"}, default="precise"
             Times are for 10,000 training samples with 1,000 sparse features. What a method needs is prepared once, when
             it is first used; that of "coarse-quantized", "sampled" and "calibrated" goes into all files saved after
             that, of "fine" into those with training samples. "coarse", "coarse-quantized" and "sampled" need an
             intersection kernel.
 
+            - "auto": "calibrated" where there are tables and more than 2,000 training samples, otherwise "precise".
             - "precise" (PUP in gp-hik-ijcv2016): solves one system for each row, in blocks; milliseconds. Never too
               small; too large by at most the squared norm of the residual over the smallest noise.
             - "fine" (FAPU): a bound from above by ``n_eigenvectors`` leading eigenvectors; a tenth of a millisecond,
@@ -202,6 +223,8 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             has one for each
         """
         rows = self._test_rows(X)
+        if method == "auto":
+            method = "precise" if per_class else self._posterior.quick_method()
         options = self._variance_options(method, n_eigenvectors, n_samples, tol)
         if per_class:
             if method != "precise":
@@ -210,6 +233,28 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         else:
             latent = self._latent_variance(rows, method, options)
         return self._in_units(latent + (self.noise_ if include_noise else 0.0), per_class)
+
+    @property
+    @reading
+    def kernel_shares_(self) -> dict[str, float]:
+        """The share of each part of a `Sum` in the prior variance of the training samples; empty for one kernel."""
+        check_is_fitted(self)
+        operator = self._posterior.with_training().operator
+        found = operator.kernel.variance_by_part(updates_of(operator).training_rows())
+        return {name: value / sum(found.values()) for name, value in found.items()}
+
+    @property
+    @reading
+    def approximation_(self) -> dict[str, float]:
+        """The approximations of the kernel, each with the relative error of kernel values; empty if it is exact.
+
+        "nystroem" and "fourier" are those of a kernel's ``approximation``, "float32" a matrix in single precision,
+        "expansion" the features of `Chi2`.
+        """
+        check_is_fitted(self)
+        operator = self._posterior.with_training().operator
+        name = approximation_of(operator)
+        return {} if name is None else {name: require(operator, Approximate, "An error").approximation_error()}
 
     @property
     @reading
@@ -239,7 +284,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
 
         Parameters
         ----------
-        kernel : {"hik", "hik-poly", "hik-exp", "chi2", "exp-chi2"}, Kernel or None, default=None
+        kernel : str, Kernel or None, default=None
             None is the fitted ``kernel_``.
         noise : float or None, default=None
             None is the fitted ``noise_``.
@@ -332,7 +377,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             By custom with the ending ``.histogp``.
         include_training : bool, default=True
             Whether the training samples go into the file. Without them it is small and the model only
-            predicts, with ``prediction="quantized"`` or a kernel "chi2" or "exp-chi2".
+            predicts, with ``prediction="quantized"``, the kernel "chi2", or one with an approximation.
         """
         check_is_fitted(self)
         schema.save(self, path, include_training=bool(include_training))
@@ -377,8 +422,8 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     def _learn(self, X: Any, y: Any, sample_weight: Any, declared: Array | None, context: Any) -> None:
         """Learn from scratch and set the fitted attributes; ``context`` is that of scikit-learn's callbacks."""
         task = self._task()
-        any_sign = getattr(self.kernel, "_any_sign", False)
-        X, y = validate_features(self, X, reset=True, y=y, any_sign=any_sign, **task.y_checks)
+        kernel = as_kernel(self.kernel)
+        X, y = validate_features(self, X, reset=True, y=y, any_sign=kernel._any_sign, **task.y_checks)
         encoded = task.encode_first(y, check_sample_weight(sample_weight, X), declared)
         if not encoded.kept.all():
             X, y = X[encoded.kept], None if y is None else y[encoded.kept]
@@ -387,9 +432,9 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         metadata = {"sample_weight": encoded.samples.weights}
         of_fit = {"estimator": self, "X": X, "y": y, "metadata": metadata}
         context.call_on_fit_task_begin(**of_fit)
-        adapted = as_kernel(self.kernel)._adapt(X, problem.targets, self.noise)
+        adapted = kernel._adapt(X, problem.targets, self.noise)
         operator = adapted.kernel._operator(adapted.value, X, number_of_threads(self.n_jobs))
-        if self.prediction == "quantized":
+        if self.prediction == "quantized" and operator.offer(Matrix) is None:
             require(operator, Tables, 'prediction="quantized"')
         seed = int(check_random_state(self.random_state).randint(2**31))
         rng = np.random.default_rng(seed)
@@ -412,7 +457,8 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         else:
             data = Data(operator, problem.noise, targets)
             after_evaluation = lambda row: after("evaluation", describe_evaluation(row), 1)  # noqa: E731
-            tuned = tune(self.optimize, adapted.kernel, adapted.noise, data, options, rng, after_evaluation)
+            labels = {"is_classification": task.is_classification}
+            tuned = tune(self.optimize, adapted.kernel, adapted.noise, data, options, rng, after_evaluation, **labels)
 
         def state(codec: Codec, alpha: Array, residual: float) -> dict[str, Any]:
             posterior = Posterior(tuned.operator, tuned.noise, alpha, targets, residual, seed)
@@ -488,6 +534,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             since_search = (0, operator.n_samples)
         elif hasattr(self, "log_marginal_likelihood_"):  # of other samples
             self.log_marginal_likelihood_ = self.log_marginal_likelihood_error_ = np.nan
+        self._announce_approximation(before.operator, operator)
         if tuned.path is None and added is not None:
             posterior, solution = before.updated(operator, added, problem.noise, problem.targets, options, start)
         else:
@@ -503,12 +550,21 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             )
         self._set_fitted(task, encoded, tuned, posterior, solution, since_search)
 
+    def _announce_approximation(self, before: KernelOperator, after: KernelOperator) -> None:
+        """Say so, if an update has made an approximation of an exact kernel, or the other way round."""
+        name = approximation_of(after)
+        if name != approximation_of(before):
+            what = "exact" if name is None else f"approximated ({name})"
+            warn(f"With {after.n_samples:,} training samples the kernel is {what} from now on.", ApproximationWarning)
+
     def _adapt_again(self, operator: KernelOperator, targets: Array, n_before: int) -> Adapted | None:
         """The kernel with what it takes from the samples taken again, as long as they were few."""
         given = as_kernel(self.kernel)
         if not given._adapts_again(n_before, operator.n_samples):
             return None
-        return self.kernel_._left_open(given)._adapt_to(operator, targets, self.noise_)
+        return self.kernel_._left_open(given, searched=self.optimize is not None)._adapt_to(
+            operator, targets, self.noise_
+        )
 
     def _search_again(self, optimize: str | Optimizer, given: Tuned, targets: Array, rng: np.random.Generator) -> Tuned:
         """Search for hyperparameters from those that were found before."""
@@ -519,8 +575,18 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             self._say(describe_evaluation(row))
             return False
 
-        solver = self._solver_options()
-        return tune(optimize, kernel, given.noise_value, data, solver, rng, report, warm=True, atomic=True)
+        return tune(
+            optimize,
+            kernel,
+            given.noise_value,
+            data,
+            self._solver_options(),
+            rng,
+            report,
+            is_classification=self._task().is_classification,
+            warm=True,
+            atomic=True,
+        )
 
     def _set_fitted(
         self,
@@ -547,7 +613,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         self._install(posterior, codec, encoded.samples)
         self.feature_relevance_ = posterior.operator.relevance()
         self.n_samples_ = posterior.operator.n_samples
-        self.n_nonzeros_ = posterior.operator.cost
+        self.n_nonzeros_ = posterior.operator.n_nonzeros
         self.n_iter_ = solution.n_iterations
         self.residual_ = solution.relative_residuals
         self.n_products_ = solution.n_products

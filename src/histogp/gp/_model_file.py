@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from histogp._core.data import Rows
-from histogp._core.operators.contract import Features, Tables, require
+from histogp._core.operators.contract import Features, Matrix, Tables, require
 from histogp._core.posterior import Posterior
 from histogp._core.predict_only import Predictor
 from histogp._core.predictors import Codec
@@ -53,7 +53,8 @@ def to_state(estimator: Any, writer: Writer, include_training: bool) -> None:
         return
     grid = None
     if posterior.operator.offer(Features) is None:
-        require(posterior.operator, Tables, "A model without its training samples")
+        if posterior.operator.offer(Matrix) is None:
+            require(posterior.operator, Tables, "A model without its training samples")
         if estimator.prediction == "exact":
             raise ValueError(
                 "Exact prediction needs the training samples: save them too (include_training=True), or call "
@@ -98,7 +99,8 @@ def from_state(cls: Any, reader: Reader) -> Any:
         samples = _read_samples(estimator, codec, reader.child("samples"))
         residual, n_threads = float(estimator.residual_.max()), number_of_threads(estimator.n_jobs)
         targets = codec.encode(samples.y)
-        posterior = Posterior.from_state(reader, kernel._operator_type, value, targets, residual, n_features, n_threads)
+        operator = kernel._restored_operator(reader.child("data"), value, n_samples, n_features, n_threads)
+        posterior = Posterior.from_state(reader, operator, targets, residual)
         estimator._install(posterior, codec, samples)
     else:
         operator = kernel._operator(value, np.empty((0, n_features)), number_of_threads(estimator.n_jobs))

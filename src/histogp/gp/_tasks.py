@@ -109,6 +109,7 @@ class Task(Protocol[C]):
 
     codec: ClassVar[type[Any]]
     y_checks: ClassVar[dict[str, bool]]
+    is_classification: ClassVar[bool]
 
     def encode_first(self, y: Any, weights: Array, declared: Array | None = None) -> Encoded[C]:
         """The first samples; ``declared`` are classes to know of, None if ``y`` has all there are."""
@@ -147,6 +148,7 @@ class Classification:
     class_weight: Any
 
     codec: ClassVar[type[Classes]] = Classes
+    is_classification: ClassVar[bool] = True
     y_checks: ClassVar[dict[str, bool]] = {}
 
     def encode_first(self, y: Array, weights: Array, declared: Array | None = None) -> Encoded[Classes]:
@@ -232,6 +234,7 @@ class Regression:
     normalize_y: bool
 
     codec: ClassVar[type[Reals]] = Reals
+    is_classification: ClassVar[bool] = False
     y_checks: ClassVar[dict[str, bool]] = {"multi_output": True, "y_numeric": True}
 
     def encode_first(self, y: Array, weights: Array, declared: Array | None = None) -> Encoded[Reals]:
@@ -306,6 +309,7 @@ class OneClass:
     contamination: Any
 
     codec: ClassVar[type[Inliers]] = Inliers
+    is_classification: ClassVar[bool] = False
     y_checks: ClassVar[dict[str, bool]] = {}
 
     def encode_first(self, y: None, weights: Array, declared: Array | None = None) -> Encoded[Inliers]:

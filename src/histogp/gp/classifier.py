@@ -28,12 +28,13 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
 
     Parameters
     ----------
-    kernel : {"hik", "hik-poly", "hik-exp", "chi2", "exp-chi2"} or a kernel of `histogp.kernels`, default="hik"
-        The names stand for `HistogramIntersection` without a transform, with ``Power(eta=0.5)`` and
-        with ``Exponential(eta=1.0)``, and for `Chi2`, which is solved in the space of its features.
+    kernel : str or a kernel of `histogp.kernels`, default="hik"
+        Names are "hik", "hik-poly" and "hik-exp" for `HistogramIntersection` without a transform, with
+        ``Power(eta=0.5)`` and with ``Exponential(eta=1.0)``, "chi2", "exp-chi2", "laplacian", "gaussian", "constant",
+        and sums of these, "hik + laplacian".
     noise : float, default=0.1
         Variance of the label noise.
-    optimize : {"gradient", "bound", "exact"}, Optimizer or None, default=None
+    optimize : {"gradient", "bound", "exact", "loo"}, Optimizer or None, default=None
         Whether and how `fit` searches for hyperparameters of the kernel and noise that make the training data most
         likely, starting from those given; see `Optimizer`. None takes them as they are.
     class_weight : dict, "balanced", "balanced-ovr" or None, default=None
@@ -47,7 +48,8 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         logarithms of Dirichlet variables (Milios et al., 2018), a second model with its own noise, so that its most
         probable class may be another one than that of `predict`.
     solver : {"auto", "cg", "cholesky"}, default="auto"
-        "auto" factorizes densely up to about 2,000 samples and iterates above.
+        "auto" factorizes up to about 2,000 samples, up to 8,192 with a kernel of features or with hundreds of classes,
+        and with no more features than that; it iterates above.
     tol : float, default=1e-2
         The iteration ends when the largest residual of each output is below ``tol`` times its
         largest target.
@@ -102,6 +104,10 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     n_products_ : int
         Products of the kernel matrix with a vector.
     preconditioner_rank_ : int
+    approximation_ : dict
+        The approximations of the kernel, each with the relative error of kernel values; empty if it is exact.
+    kernel_shares_ : dict
+        The share of each part of a `Sum` in the prior variance of the training samples; empty for one kernel.
     variance_error_ : float
         The relative error of the variance "calibrated", measured when it is first asked for; see `predict_variance`.
     n_samples_ : int
@@ -271,8 +277,8 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     def novelty(self, X: Any, method: str = "auto") -> Array:
         """How little the training samples tell about each row of X, (n,): 0 all of it, 1 nothing.
 
-        That is the variance of the latent function, as a share of what it would be without training samples. The
-        labels do not matter.
+        That is the variance of the latent function, as a share of what it would be without training samples, a
+        constant part of the kernel aside. The labels do not matter.
 
         Parameters
         ----------
@@ -284,5 +290,5 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         method = self._posterior.quick_method() if method == "auto" else method
         options = self._variance_options(method)
         rows = self._test_rows(X)
-        prior = self._posterior.prior_variance(rows)
+        prior = self._posterior.prior_variance(rows) - self._posterior.kernel.constant
         return np.minimum(self._latent_variance(rows, method, options) / np.where(prior > 0, prior, 1.0), 1.0)

@@ -25,9 +25,10 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
 
     Parameters
     ----------
-    kernel : {"hik", "hik-poly", "hik-exp", "chi2", "exp-chi2"} or a kernel of `histogp.kernels`, default="hik"
-        The names stand for `HistogramIntersection` without a transform, with ``Power(eta=0.5)`` and
-        with ``Exponential(eta=1.0)``, and for `Chi2`, which is solved in the space of its features.
+    kernel : str or a kernel of `histogp.kernels`, default="hik"
+        Names are "hik", "hik-poly" and "hik-exp" for `HistogramIntersection` without a transform, with
+        ``Power(eta=0.5)`` and with ``Exponential(eta=1.0)``, "chi2", "exp-chi2", "laplacian", "gaussian", "constant",
+        and sums of these, "hik + laplacian".
     noise : float, default=0.1
         Variance of the label noise. The smaller, the more a single similar training sample counts.
     criterion : {"variance", "mean", "ratio"}, default="variance"
@@ -42,7 +43,8 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         training sample by all the others: one in twenty of new samples of the same kind counts as an outlier. It
         needs a variance that is no mere bound.
     solver : {"auto", "cg", "cholesky"}, default="auto"
-        "auto" factorizes densely up to about 2,000 samples and iterates above.
+        "auto" factorizes up to about 2,000 samples, up to 8,192 with a kernel of features, and with no more features
+        than that; it iterates above.
     tol : float, default=1e-2
         The iteration ends when the largest residual is below ``tol``.
     max_iter : int, default=1000
@@ -72,6 +74,10 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
     ids_ : ndarray of shape (n_samples_,)
         The numbers of the training samples, in the order of ``alpha_``: 0 is the first one that was ever given. They
         stay the same, and are not used again.
+    approximation_ : dict
+        The approximations of the kernel, each with the relative error of kernel values; empty if it is exact.
+    kernel_shares_ : dict
+        The share of each part of a `Sum` in the prior variance of the training samples; empty for one kernel.
     variance_error_ : float
         The relative error of the variance "calibrated", measured when it is first asked for; see `predict_variance`.
     n_iter_, n_products_, preconditioner_rank_, n_samples_, n_nonzeros_, n_features_in_ : int

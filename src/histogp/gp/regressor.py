@@ -22,19 +22,21 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
 
     Parameters
     ----------
-    kernel : {"hik", "hik-poly", "hik-exp", "chi2", "exp-chi2"} or a kernel of `histogp.kernels`, default="hik"
-        The names stand for `HistogramIntersection` without a transform, with ``Power(eta=0.5)`` and
-        with ``Exponential(eta=1.0)``, and for `Chi2`, which is solved in the space of its features.
+    kernel : str or a kernel of `histogp.kernels`, default="hik"
+        Names are "hik", "hik-poly" and "hik-exp" for `HistogramIntersection` without a transform, with
+        ``Power(eta=0.5)`` and with ``Exponential(eta=1.0)``, "chi2", "exp-chi2", "laplacian", "gaussian", "constant",
+        and sums of these, "hik + laplacian".
     noise : float, default=0.1
         Variance of the noise on the targets (on the normalized ones with ``normalize_y``).
-    optimize : {"gradient", "bound", "exact"}, Optimizer or None, default=None
+    optimize : {"gradient", "bound", "exact", "loo"}, Optimizer or None, default=None
         Whether and how `fit` searches for hyperparameters of the kernel and noise that make the training data most
         likely, starting from those given; see `Optimizer`. None takes them as they are.
     normalize_y : bool, default=False
         Center the targets and scale them to unit variance before learning, as scikit-learn's
         ``GaussianProcessRegressor`` does; with ``sample_weight`` by the weighted mean and variance.
     solver : {"auto", "cg", "cholesky"}, default="auto"
-        "auto" factorizes densely up to about 2,000 samples and iterates above.
+        "auto" factorizes up to about 2,000 samples, up to 8,192 with a kernel of features or with hundreds of outputs,
+        and with no more features than that; it iterates above.
     tol : float, default=1e-2
         The iteration ends when the largest residual of each output is below ``tol`` times its
         largest target.
@@ -87,6 +89,10 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
     n_products_ : int
         Products of the kernel matrix with a vector.
     preconditioner_rank_ : int
+    approximation_ : dict
+        The approximations of the kernel, each with the relative error of kernel values; empty if it is exact.
+    kernel_shares_ : dict
+        The share of each part of a `Sum` in the prior variance of the training samples; empty for one kernel.
     variance_error_ : float
         The relative error of the variance "calibrated", measured when it is first asked for; see `predict_variance`.
     n_samples_ : int

@@ -38,6 +38,7 @@ OBJECTS = {
     "AdditiveChi2Map": "histogp.feature_maps",
     "BlockMap": "histogp.feature_maps",
     "Chi2": "histogp.kernels",
+    "Constant": "histogp.kernels",
     "ExpChi2": "histogp.kernels",
     "ExpChi2Sampler": "histogp.feature_maps",
     "Gaussian": "histogp.kernels",
@@ -46,11 +47,22 @@ OBJECTS = {
     "Laplacian": "histogp.kernels",
     "Optimizer": "histogp.gp",
     "SkewedChi2Map": "histogp.feature_maps",
+    "Sum": "histogp.kernels",
 }
 # All transforms of this module are known, too, but not their base class.
 TRANSFORMS, TRANSFORM = "histogp.kernels.transforms", "Transform"
 # Parameters that came after files were released, by class and name, with the value by which these files behave.
-ABSENT: dict[tuple[str, str], Any] = {}
+ABSENT: dict[tuple[str, str], Any] = {
+    ("Chi2", "columns"): None,
+    ("Chi2", "scale"): 1.0,
+    ("ExpChi2", "approximation"): "fourier",
+    ("ExpChi2", "columns"): None,
+    ("HistogramIntersection", "columns"): None,
+    ("HistogramIntersection", "scale"): 1.0,
+    ("Optimizer", "criterion"): "evidence",
+}
+# Parameters that were called otherwise in released files, by class and old name.
+RENAMED: dict[tuple[str, str], str] = {("ExpChi2", "weights"): "scale"}
 
 _REQUIRED: Any = object()
 
@@ -219,6 +231,14 @@ def describe(path: Any) -> dict[str, Any]:
     }
 
 
+def _is_part(value: Any) -> bool:
+    """Whether it is a kernel, or a pair of a name and a kernel."""
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
+        value = value[1]
+    name = type(value).__name__
+    return OBJECTS.get(name) == "histogp.kernels" and _class_of_object(name) is type(value)
+
+
 def _is_block(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and len(value) == 3 and isinstance(value[0], str)
 
@@ -277,11 +297,16 @@ class Writer:
             return {"object": type(value).__name__, "parameters": encoded}
         if isinstance(value, dict):
             return {"pairs": [[self.value(name, key), self.value(name, value[key])] for key in value]}
+        if isinstance(value, slice):
+            return {"slice": [self.value(name, bound) for bound in (value.start, value.stop, value.step)]}
+        if isinstance(value, (list, tuple)) and value and all(_is_part(one) for one in value):
+            return {"parts": [self._part(f"{name}.{k}", one) for k, one in enumerate(value)]}
         if isinstance(value, (list, tuple)) and value and all(_is_block(one) for one in value):
             return {"blocks": [self._block(f"{name}.{k}", *block) for k, block in enumerate(value)]}
         if isinstance(value, (list, tuple, np.ndarray)) and np.asarray(value).dtype.kind in "fiub":
-            self.put(name, np.array(value, np.float64))
-            return {"array": name}
+            is_mask = np.asarray(value).dtype == bool
+            self.put(name, np.array(value, np.uint8 if is_mask else np.float64))
+            return {"mask" if is_mask else "array": name}
         if isinstance(value, (list, tuple, np.ndarray)) and all(isinstance(one, str) for one in value):
             self.texts(name, [str(one) for one in value])
             return {"texts": name}
@@ -289,6 +314,11 @@ class Writer:
             f"{name} cannot be saved: a model file holds numbers, texts, arrays of numbers and the kernels of this "
             f"package, not {value!r}; joblib.dump can save it."
         )
+
+    def _part(self, prefix: str, part: Any) -> list[Any]:
+        """A kernel of a sum, with its name or None."""
+        name, kernel = part if isinstance(part, tuple) else (None, part)
+        return [self.value(prefix, name), self.value(prefix, kernel)]
 
     def _block(self, prefix: str, name: Any, feature_map: Any, columns: Any) -> list[Any]:
         """A name, a feature map, and the columns that it takes."""
@@ -384,9 +414,16 @@ class Reader:
 
     def _parameters(self, cls: Any, given: Any) -> dict[str, Any]:
         """Values by name; those that a file lacks are as `ABSENT` says."""
-        known = inspect.signature(cls).parameters
+        signature = inspect.signature(cls).parameters
+        known = {name: one for name, one in signature.items() if one.kind is not one.VAR_KEYWORD}
         if not isinstance(given, dict):
             raise ModelFileError(f"the parameters of its {cls.__name__} are damaged.")
+        renamed = {RENAMED.get((cls.__name__, name), name): value for name, value in given.items()}
+        if len(renamed) < len(given):
+            raise ModelFileError(f"a parameter of its {cls.__name__} is there twice.")
+        given = renamed
+        if cls.__name__ == "ExpChi2" and given.get("scale", 1.0) is None:
+            given["scale"] = 1.0
         for name in sorted(given.keys() - known.keys()):
             raise ModelFileError(f"its {cls.__name__} has a parameter {name[:50]!r} that this version does not know.")
         absent = {name: ABSENT.get((cls.__name__, name), _REQUIRED) for name in known.keys() - given.keys()}
@@ -437,6 +474,12 @@ class Reader:
             return value
         if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("array"), str):
             return self.array(value["array"], np.float64, None)
+        if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("mask"), str):
+            return self.array(value["mask"], np.uint8, None).astype(bool)
+        if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("slice"), list):
+            return self._slice(value["slice"])
+        if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("parts"), list):
+            return [self._part(part) for part in value["parts"]]
         if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("pairs"), list):
             pairs = value["pairs"]
             if all(
@@ -451,18 +494,27 @@ class Reader:
             return [self._block(block) for block in value["blocks"]]
         raise ModelFileError("a parameter is damaged.")
 
+    def _slice(self, bounds: Any) -> slice:
+        """A slice of columns."""
+        is_slice = isinstance(bounds, list) and len(bounds) == 3
+        if not is_slice or not all(type(bound) in (int, str, type(None)) for bound in bounds):
+            raise ModelFileError("the columns of a block are damaged.")
+        return slice(*bounds)
+
+    def _part(self, part: Any) -> Any:
+        """A kernel of a sum, or a pair of its name and the kernel."""
+        if not (isinstance(part, list) and len(part) == 2 and isinstance(part[0], str | None)):
+            raise ModelFileError("a part of its kernel is damaged.")
+        kernel = self.value(part[1])
+        return kernel if part[0] is None else (part[0], kernel)
+
     def _block(self, block: Any) -> tuple[str, Any, Any]:
         """A block of features: its name, its feature map and its columns."""
         if not (isinstance(block, list) and len(block) == 3 and isinstance(block[0], str)):
             raise ModelFileError("a block is damaged.")
         name, feature_map, columns = block
         if isinstance(columns, dict) and columns.keys() == {"slice"}:
-            bounds = columns["slice"]
-            if not (
-                isinstance(bounds, list) and len(bounds) == 3 and all(type(b) in (int, str, type(None)) for b in bounds)
-            ):
-                raise ModelFileError("the columns of a block are damaged.")
-            return name, self.value(feature_map), slice(*bounds)
+            return name, self.value(feature_map), self._slice(columns["slice"])
         columns = self.value(columns)
         if isinstance(columns, np.ndarray):
             if not np.all(np.abs(columns) < 2**53):

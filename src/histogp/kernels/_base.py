@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_array
 
-from histogp._core.data import Array
+from histogp._core.data import Array, Rows
 from histogp._core.kernel_values import KernelValue
 from histogp._core.operators.contract import KernelOperator, updates_of
+from histogp._core.operators.pair_kernels import Part
 from histogp.io.schema import Reader
 
 # What short names stand for: a class of this package, and what its parameters are made of.
@@ -23,8 +25,13 @@ _NAMED: dict[str, tuple[str, dict[str, str]]] = {
     "hik-exp": ("HistogramIntersection", {"transform": "Exponential"}),
     "chi2": ("Chi2", {}),
     "exp-chi2": ("ExpChi2", {}),
+    "laplacian": ("Laplacian", {}),
+    "gaussian": ("Gaussian", {}),
+    "constant": ("Constant", {}),
 }
 SHORT_NAMES = list(_NAMED)
+# Those of kernels whose features may be negative.
+ANY_SIGN_NAMES = {"laplacian", "gaussian", "constant"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +44,74 @@ class Adapted:
 
 
 class Kernel(BaseEstimator):
-    """Base of the parameter objects for users: a weighted sum of kernels of one dimension each."""
+    """Base of the parameter objects for users.
 
-    weights: Any
+    Kernels add up, ``HistogramIntersection() + Laplacian()``, and a number times a kernel is one with another scale.
+    """
+
+    transform: Any = None
+    weights: Any = None
     groups: Any = None
+    scale: Any = 1.0
+    columns: Any = None
 
-    _any_sign: ClassVar[bool] = False
+    _any_sign: ClassVar[Any] = False
     """Whether features may be negative."""
+
+    _is_interactive: ClassVar[Any] = False
+    """Whether it sees how features interact; otherwise it is a sum over features."""
+
+    def __add__(self, other: Any) -> Kernel:
+        if not isinstance(other, Kernel):
+            return NotImplemented
+        return import_module("histogp.kernels").Sum([*self._summands(), *other._summands()])
+
+    def __radd__(self, other: Any) -> Kernel:
+        return self if other == 0 else NotImplemented  # what the built-in sum starts from
+
+    def __mul__(self, factor: Any) -> Kernel:
+        if not isinstance(factor, Real) or isinstance(factor, bool):
+            return NotImplemented
+        return clone(self)._scaled(factor)
+
+    __rmul__ = __mul__
+
+    def _scaled(self, factor: Any) -> Kernel:
+        """The kernel itself, after a change of its scale."""
+        return self.set_params(scale=factor * self.scale)
+
+    def _summands(self) -> list[Any]:
+        """What it contributes to a sum: a copy of itself."""
+        return [clone(self)]
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters, also nested ones; without a transform ``transform__eta`` starts from ``Power(1)``."""
+        nested = [name for name in params if name.startswith("transform__")]
+        if self.transform is None and "transform" not in params and nested and "transform" in self._get_param_names():
+            if nested != ["transform__eta"]:
+                raise ValueError(f"There is no transform with the parameter {nested[0]!r}: set transform=..., too.")
+            self.transform = import_module("histogp.kernels").Power(1.0)  # the identity
+        return super().set_params(**params)
+
+    def _with_open_weights(self, given: Kernel) -> Any:
+        """A copy whose weights are to be learned where those of ``given`` are; itself, if these are nowhere."""
+        return clone(self).set_params(weights="ard") if isinstance(given.weights, str) else self
+
+    def _part(self, prefix: str = "") -> Part:
+        """What it is in a sum of kernels on the same heights."""
+        raise NotImplementedError
+
+    def _resolved(self, rows: Rows, targets: Array | None) -> Kernel:
+        """A copy without anything that is left to data: some training samples, as it sees them, and their targets."""
+        return self
+
+    def _check(self) -> None:
+        """Refuse parameters that make no sense."""
+        check_positive("scale", self.scale)
+
+    def _own_heights(self) -> list[str]:
+        """The names of parameters that say which heights it sees, where these are not just the features."""
+        return [name for name in ("transform", "weights", "groups", "columns") if getattr(self, name) is not None]
 
     def _adapt(self, X: Any, targets: Array | None = None, noise: float = 1.0) -> Adapted:
         """Take from training data what is left to them: X an array, CSR or `Rows`; targets (N, M)."""
@@ -57,24 +125,24 @@ class Kernel(BaseEstimator):
         """Whether an update from so many samples to so many decides anew what was left to data."""
         return False
 
-    def _left_open(self, given: Kernel) -> Kernel:
+    def _left_open(self, given: Kernel, *, searched: bool) -> Kernel:
         """A copy that leaves to data what ``given`` leaves to them, and keeps what a search has found."""
         return clone(self)
-
-    _operator_type: ClassVar[type[KernelOperator]]
-    """The kind of operator that its matrix is, which restores itself from files."""
 
     def _operator(self, value: Any, X: Any, n_threads: int = 1) -> KernelOperator:
         """The kernel matrix of training samples, an array or CSR (N, D); ``value`` is that of `_adapt`."""
         raise NotImplementedError
 
+    def _restored_operator(
+        self, reader: Reader, value: Any, n_samples: int, n_features: int, n_threads: int
+    ) -> KernelOperator:
+        """The kernel matrix of training samples in a model file; believes nothing."""
+        raise NotImplementedError
+
     def _with_values(self, values: Mapping[str, Any]) -> Kernel:
-        """A copy with hyperparameters that a search found; "scale" multiplies the present weights."""
-        kernel = clone(self).set_params(**{name: value for name, value in values.items() if name != "scale"})
-        if "scale" in values:
-            given = 1.0 if kernel.weights is None else kernel.weights
-            kernel.weights = values["scale"] * (np.asarray(given) if np.ndim(given) else given)
-        return kernel
+        """A copy with hyperparameters that a search found; a scale multiplies the present one."""
+        own = {"scale": values["scale"] * self.scale} if "scale" in values else {}
+        return clone(self).set_params(**{**values, **own})
 
     def _to_search(self, given: Kernel, value: KernelValue) -> tuple[Kernel, KernelValue]:
         """The kernel and its value, ready to search again; weights are free if those of ``given`` were."""
@@ -88,28 +156,83 @@ class Kernel(BaseEstimator):
         raise NotImplementedError
 
 
+class AdditiveKernel(Kernel):
+    """A kernel that is a sum over features, linear in their weights."""
+
+    def _with_values(self, values: Mapping[str, Any]) -> Kernel:
+        # Weights that were found have the scale in them.
+        own = {"weights": values["weights"] / self.scale} if "weights" in values else {}
+        return super()._with_values({**values, **own})
+
+
 def as_kernel(kernel: str | Kernel) -> Kernel:
-    """A fresh copy of the kernel object, or the one that a short name stands for."""
+    """A fresh copy of the kernel object, or the one that a short name stands for, or several, "hik + laplacian"."""
     if isinstance(kernel, Kernel):
         return clone(kernel)
     if not isinstance(kernel, str):
         raise TypeError(f"The kernel must be one of histogp.kernels or a short name; got {kernel!r}.")
+    package = import_module("histogp.kernels")  # whose classes import this module
+    if "+" in kernel:
+        return package.Sum([as_kernel(name.strip()) for name in kernel.split("+")])
     if kernel not in SHORT_NAMES:
         raise ValueError(f"Unknown kernel {kernel!r}; known names are {', '.join(map(repr, SHORT_NAMES))}.")
-    package = import_module("histogp.kernels")  # whose classes import this module
     name, parts = _NAMED[kernel]
     return getattr(package, name)(**{key: getattr(package, part)() for key, part in parts.items()})
 
 
-def weighting(kernel: Kernel, n_features: int) -> dict[str, Any]:
-    """What the values of kernels with a weight for each feature share; weights that are to be learned start at one."""
+def is_positive(value: Any) -> bool:
+    """Whether it is a finite number above 0."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    try:
+        return 0 < float(value) < np.inf
+    except OverflowError:
+        return False
+
+
+def check_positive(name: str, value: Any, also: str = "") -> None:
+    """Refuse what is not a number above 0, or the text ``also``."""
+    if isinstance(value, str) and value == also:
+        return
+    if not is_positive(value):
+        other = f' or "{also}"' if also else ""
+        raise ValueError(f"{name} must be a number above 0{other}; got {value!r}.")
+
+
+def selected(columns: Any, n_features: int) -> Array | None:
+    """The numbers of the columns that a parameter selects, (d,); None for all."""
+    if columns is None:
+        return None
+    try:
+        index = columns if isinstance(columns, slice) else np.asarray(columns)
+        if not isinstance(index, slice) and index.dtype.kind == "f" and np.all(index == index.round()):
+            index = index.astype(int)  # as files have them
+        found = np.arange(n_features)[index]
+    except (IndexError, TypeError, ValueError):
+        found = np.empty(0, int)
+    if found.ndim != 1 or found.size == 0 or len(np.unique(found)) != found.size:
+        raise ValueError(
+            f"columns must be a slice, or numbers of some of the {n_features} features, each once, or one truth value "
+            f"for each; got {columns!r}."
+        )
+    return found
+
+
+def weighting(kernel: Kernel, n_features: int, scale: float = 1.0) -> dict[str, Any]:
+    """What the values of kernels with a weight for each feature share; weights that are to be learned start at one.
+
+    scale : of a kernel that is linear in its weights, which makes it a factor of them
+    """
+    if type(scale) is not float or not 0 < scale < np.inf:
+        check_positive("scale", scale)
     learned = isinstance(kernel.weights, str)
     if learned and kernel.weights != "ard":
         raise ValueError(f'weights must be numbers, None or "ard"; got {kernel.weights!r}.')
     groups = None if kernel.groups is None else _numbered(kernel.groups, n_features)
     weights = None
-    if learned or kernel.weights is not None:
-        given = expanded("weights", 1.0 if learned else kernel.weights, groups, n_features)
+    if learned or kernel.weights is not None or scale != 1:
+        is_one = learned or kernel.weights is None
+        given = scale * expanded("weights", 1.0 if is_one else kernel.weights, groups, n_features)
         weights = np.broadcast_to(given, (n_features,)).copy()
         if not np.all(weights >= 0):
             raise ValueError(f"weights must not be negative; got {weights.min():g}.")

@@ -14,15 +14,17 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from histogp._core.data import Array, Rows, SortedColumns
+from histogp._core.data import Array, Rows
 from histogp._core.operators.contract import KernelOperator
+from histogp._core.operators.pair_kernels import Child, Linear
 from histogp._core.operators.sorted_columns import Intersection, SortedOperator, intersections
+from histogp._core.operators.stacked import StackedIntersection
 from histogp.io.schema import Reader
-from histogp.kernels._base import Adapted, Kernel, check_pair, expanded, weighting
-from histogp.kernels.transforms import Power, Transform
+from histogp.kernels._base import Adapted, AdditiveKernel, Kernel, check_pair, expanded, selected, weighting
+from histogp.kernels.transforms import Transform
 
 
-class HistogramIntersection(Kernel):
+class HistogramIntersection(AdditiveKernel):
     """Generalized histogram intersection kernel.
 
     Parameters
@@ -37,6 +39,10 @@ class HistogramIntersection(Kernel):
         The group of each dimension, for instance the number of the descriptor that it belongs to. With groups,
         weights and the transform's hyperparameters have one value a group, in the order of
         ``np.unique(groups)``: a weighted combination of kernels.
+    scale : float, default=1.0
+        A factor of the kernel.
+    columns : slice, array-like of int or bool, or None, default=None
+        The features that it sees; None is all of them.
 
     Examples
     --------
@@ -47,48 +53,74 @@ class HistogramIntersection(Kernel):
     array([[11.]])
     """
 
-    def __init__(self, transform: Transform | None = None, weights: Any = None, groups: Any = None):
+    def __init__(
+        self,
+        transform: Transform | None = None,
+        weights: Any = None,
+        groups: Any = None,
+        *,
+        scale: float = 1.0,
+        columns: Any = None,
+    ):
+        """Keep the parameters as they are given; the `fit` of an estimator checks them."""
         self.transform = transform
         self.weights = weights
         self.groups = groups
-
-    def set_params(self, **params: Any) -> HistogramIntersection:
-        """Set parameters, also nested ones; without a transform ``transform__eta`` starts from ``Power(1)``."""
-        nested = [name for name in params if name.startswith("transform__")]
-        if self.transform is None and "transform" not in params and nested:
-            if nested != ["transform__eta"]:
-                raise ValueError(f"There is no transform with the parameter {nested[0]!r}: set transform=..., too.")
-            self.transform = Power(1.0)  # the identity
-        return super().set_params(**params)
+        self.scale = scale
+        self.columns = columns
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Evaluate the kernel densely: ``K(X, Y)``, or ``K(X, X)`` without Y."""
         X, Y = check_pair(X, Y)
-        kernel = Intersection(**heights_of(self, X.shape[1]))
+        kernel = self._value(X.shape[1])
         left, right = (kernel.transform_rows(Rows.from_array(A)) for A in (X, Y))
         out = np.empty((left.n_rows, right.n_rows))
         for columns, block in intersections(left, right):
             out[:, columns] = block
         return out
 
+    def _part(self, prefix: str = "") -> Linear:
+        self._check()
+        return Linear(float(self.scale), prefix, "minima")
+
     def _adapt(self, X: Any, targets: Array | None = None, noise: float = 1.0) -> Adapted:
-        return Adapted(self, Intersection(**heights_of(self, X.shape[1])), noise)
+        n_features = X.shape[1]
+        if self.columns is None:
+            return Adapted(self, Intersection(**heights_of(self, n_features, self.scale)), noise)
+        return Adapted(self, StackedIntersection.of((self._child("", n_features),), n_features), noise)
 
     def _adapt_to(self, operator: KernelOperator, targets: Array | None = None, noise: float = 1.0) -> Adapted:
-        return Adapted(self, Intersection(**heights_of(self, operator.n_features)), noise)
-
-    _operator_type = SortedOperator
+        return Adapted(self, self._value(operator.n_features), noise)
 
     def _operator(self, value: Intersection, X: Any, n_threads: int = 1) -> SortedOperator:
-        return SortedOperator(SortedColumns.from_array(X, n_threads), value, n_threads)
+        return SortedOperator(value.sorted(X, n_threads), value, n_threads)
+
+    def _restored_operator(
+        self, reader: Reader, value: Any, n_samples: int, n_features: int, n_threads: int
+    ) -> SortedOperator:
+        return SortedOperator.from_state(reader, value, n_samples, n_features, n_threads)
 
     def _restore(self, reader: Reader, n_features: int) -> Intersection:
-        return Intersection(**heights_of(self, n_features))
+        return self._value(n_features)
+
+    def _value(self, n_features: int) -> Any:
+        return self._adapt(np.empty((0, n_features))).value
+
+    def _to_search(self, given: Kernel, value: Any) -> tuple[Kernel, Any]:
+        kernel = self._with_open_weights(given)
+        return (self, value) if kernel is self else (kernel, kernel._value(value.n_features))
+
+    def _child(self, prefix: str, n_features: int) -> Child:
+        """What it is in a sum of intersection kernels."""
+        self._check()
+        columns = selected(slice(None) if self.columns is None else self.columns, n_features)
+        assert columns is not None
+        return Child(prefix, columns, Intersection(**heights_of(self, len(columns), self.scale)))
 
 
-def heights_of(kernel: Any, n_features: int) -> dict[str, Any]:
+def heights_of(kernel: Any, n_features: int, scale: float = 1.0) -> dict[str, Any]:
     """What the values of kernels on heights share: transform, weights, groups; refuses what does not fit."""
-    transform, common = kernel.transform, weighting(kernel, n_features)
+    transform, common = kernel.transform, weighting(kernel, n_features, scale)
     if transform is None:
         return common
     if not isinstance(transform, Transform):

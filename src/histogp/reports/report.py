@@ -96,6 +96,8 @@ def _summary(model: Any, evaluation: Evaluation, bins: Sequence[Quantization]) -
     text = "A Gaussian process that is solved, not approximated, in memory linear in the data."
     if model.posterior_.offers("features"):
         text = "A Gaussian process on features whose products approximate the kernel, solved exactly in their space."
+    elif not model.posterior_.offers("tables"):
+        text = "A Gaussian process that is solved, not approximated, with its kernel matrix."
     body = charts.key_figures(figures) + charts.data_table(["", ""], others + facts)
     return Section("At a glance", text, body)
 

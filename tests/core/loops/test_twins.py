@@ -304,11 +304,47 @@ def test_chi2_sums():
     close(out, expected, rtol=1e-13)
 
 
-def test_sums_above():
-    weights = np.random.default_rng(0).standard_normal((len(X), len(X)))
-    columns = np.ascontiguousarray(X.T)
-    out = np.zeros_like(columns)
+def test_absolute_differences():
+    check_pair_loop(pair_loops.absolute_differences, lambda x, y: np.abs(x - y))
+
+
+def test_chi2_differences():
+    check_pair_loop(pair_loops.chi2_differences, lambda x, y: (x - y) ** 2 / np.where(x + y > 0, x + y, 1) / 2)
+
+
+def check_pair_loop(loop, summand):
+    """Of dense rows with some of them, in two pieces of rows and two of columns."""
+    out = np.full((len(X), 9), np.nan)
     for first, last in ((0, 20), (20, len(X))):
-        pair_loops.sums_above(weights, columns, first, last, out)
-    above = (np.sign(columns[:, None] - columns[:, :, None]) + 1) / 2
-    close(out, np.einsum("ij,dij->di", weights, above), np.abs(weights).sum(axis=1))
+        loop(X, np.ascontiguousarray(X[:5].T), first, last, 0, out)
+        loop(X, np.ascontiguousarray(X[5:9].T), first, last, 5, out)
+    close(out, summand(X[:, None], X[:9]).sum(axis=2), X.sum(axis=1)[:, None] + X[:9].sum(axis=1))
+
+
+def test_harmonic_sums():
+    rows, out = Rows.from_array(X), np.full((len(X), 9), np.nan)
+    for first, last in ((0, 20), (20, len(X))):
+        for begin, table in ((0, X[:5]), (5, X[5:9])):
+            pair_loops.harmonic_sums(
+                rows.indptr, rows.column_of, rows.values, np.ascontiguousarray(table.T), first, last, begin, out
+            )
+    sums = X[:, None] + X[:9]
+    close(out, (2 * X[:, None] * X[:9] / np.where(sums > 0, sums, 1)).sum(axis=2))
+
+
+def test_sums_above():
+    above = lambda x, y: (np.sign(y - x) + 1) / 2  # noqa: E731
+    check_weighted_sum(pair_loops.sums_above, above)
+
+
+def test_sums_of_shares():
+    check_weighted_sum(pair_loops.sums_of_shares, lambda x, y: 2 * (y / np.where(x + y > 0, x + y, 1)) ** 2)
+
+
+def check_weighted_sum(loop, summand):
+    """Over all rows, for the features of some of them."""
+    weights = np.random.default_rng(0).standard_normal((len(X), 7))
+    out = np.full((X.shape[1], 7), np.nan)
+    loop(weights, np.ascontiguousarray(X.T), np.ascontiguousarray(X[:7].T), out)
+    each = summand(X[:7].T[:, None], X.T[:, :, None])  # (D, N, 7)
+    close(out, np.einsum("ji,dji->di", weights, each), np.abs(weights).sum(axis=0))

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from chi2_features import features, some_points
+from hypothesis import given
 from hypothesis import strategies as st
 from kernel_operators import FixedChi2, FixedExpChi2, kernel_operator
-from oracles import close, histograms
+from oracles import close, dense, histograms
 from scipy import sparse
 from sklearn.metrics.pairwise import chi2_kernel
 
@@ -15,7 +16,9 @@ from core.operators.suite import (
     D,
     FeaturesSuite,
     N,
+    UpdatesSuite,
     UpdatesTuningSuite,
+    V,
     WithoutTablesSuite,
     with_kernel,
     with_threads,
@@ -24,7 +27,8 @@ from histogp._core.data import Rows
 from histogp._core.maps.additive import Direct
 from histogp._core.maps.random_waves import RandomWaves
 from histogp._core.operators import contract, feature_kernels
-from histogp.kernels import ExpChi2, HistogramIntersection
+from histogp._core.operators.pair_operators import ApproximateOperator, DenseOperator
+from histogp.kernels import Chi2, ExpChi2, HistogramIntersection
 
 pytestmark = pytest.mark.portable
 
@@ -43,7 +47,7 @@ def _leave_limits_as_they_were():
         setattr(feature_kernels, name, value)
 
 
-class LowRankSuite(CoreSuite, UpdatesTuningSuite, FeaturesSuite, WithoutTablesSuite):
+class LowRankSuite(CoreSuite, FeaturesSuite, WithoutTablesSuite):
     """What holds for features of any map."""
 
     ways = ("dense", "sparse", "in small blocks", "sparse in small blocks")
@@ -91,7 +95,7 @@ def chi2(weights=None, n_features=D, seed=5, n_terms=T):
     return FixedChi2(some_points(n_terms, n_features, seed), weights=weights)
 
 
-class TestAdditiveFeatures(LowRankSuite):
+class TestAdditiveFeatures(UpdatesTuningSuite, LowRankSuite):
     typical = {  # noqa: RUF012
         "no weights": chi2(),
         "weights": chi2(np.linspace(0, 2, D)),
@@ -117,6 +121,15 @@ class TestAdditiveFeatures(LowRankSuite):
         self.choose("sparse")
         assert all(sparse.issparse(block) for _, block in self.make(X, kernel).blocks(ROWS))
 
+    def test_the_matrix_of_sparse_features_is_made_in_pieces(self, kernel, monkeypatch):
+        self.choose("sparse")
+        operator, expected = self.make(X, kernel), self.evaluate(X, X, kernel)
+        for n_rows in (1, 7, N, N + 1):
+            monkeypatch.setattr(feature_kernels, "MATRIX_ROWS", n_rows)
+            found = operator.matrix()
+            close(found, expected)
+            np.testing.assert_array_equal(found, found.T)
+
     @pytest.mark.parametrize("most", [T * D - 1, T * D])
     def test_the_limit_of_dense_features_is_their_number(self, monkeypatch, most):
         monkeypatch.setattr(feature_kernels, "MOST_DENSE_FEATURES", most)
@@ -138,53 +151,111 @@ class TestAdditiveFeatures(LowRankSuite):
         close(with_kernel(operator, other).matrix(), self.evaluate(X, X, other))
 
 
-def exp_chi2(weights=None, n_features=D, seed=5):
+def exp_chi2(scale=1.0, n_features=D, seed=5):
     """With points and frequencies of its own."""
     rng = np.random.default_rng(seed)
     points, frequencies = rng.uniform(0.02, 0.5, (T, n_features)), rng.standard_normal((T * n_features, M // 2))
     waves = RandomWaves(Direct(points), np.sqrt(BETA) * frequencies, np.empty(0))
-    return FixedExpChi2(waves, beta=BETA, weights=weights)
+    return FixedExpChi2(waves, beta=BETA, scale=scale)
 
 
-class TestRandomWaves(LowRankSuite):
+def fourier(n_components=M, **parameters):
+    """With waves for the training rows."""
+    return ExpChi2(n_components, beta=BETA, approximation="fourier", **parameters)
+
+
+def wave_features(A, waves, scale):
+    """Cosines and sines of random projections of the additive features, whose squares sum up to the scale."""
+    angles = features(A, waves.additive.points) @ waves.frequencies
+    return np.sqrt(2 * scale / waves.n_components) * np.hstack([np.cos(angles), np.sin(angles)])
+
+
+class TestRandomWaves(UpdatesSuite, LowRankSuite):
+    """The exponential chi-squared kernel, approximated by waves."""
+
     typical = {  # noqa: RUF012
-        "no weight": exp_chi2(),
-        "a weight": exp_chi2(2.5),
-        "one": exp_chi2(1.0),
-        "zero": exp_chi2(0.0),
+        "one": exp_chi2(),
+        "a scale": exp_chi2(2.5),
+        "a small scale": exp_chi2(1e-9),
     }
-    smooth = {"a weight": exp_chi2(1.5)}  # noqa: RUF012
-    others = (HistogramIntersection(),)
+    others = (HistogramIntersection(), Chi2())
     feature_rtol = 1e-12
 
     def features(self, A, kernel):
-        """Cosines and sines of random projections of the additive features, whose squares sum up to the weight."""
-        angles = features(A, kernel.map.additive.points) @ kernel.map.frequencies
-        weight = 1.0 if kernel.weights is None else kernel.weights
-        return np.sqrt(2 * weight / M) * np.hstack([np.cos(angles), np.sin(angles)])
+        return wave_features(A, kernel.waves, kernel.scale)
 
     def kernels(self, X):
-        return st.sampled_from([None, 2.5, 0.0]).map(lambda weight: exp_chi2(weight, X.shape[1]))
+        return st.sampled_from([1.0, 2.5, 1e-9]).map(lambda scale: exp_chi2(scale, X.shape[1]))
 
-    def n_weights(self, n_features):
-        return 1
+    def check_fewer(self, shorter, kernel, kept):
+        """An operator from which rows were removed has waves of its own for those that are left."""
+        assert isinstance(shorter, ApproximateOperator)
+        Z = wave_features(kept, shorter.kernel.map.waves, kernel.scale)
+        close(shorter.matrix(), Z @ Z.T, np.abs(Z) @ np.abs(Z).T)
+        close(shorter.matmat(np.ones((len(kept), 1)))[:, 0], (Z @ Z.T).sum(axis=1), (np.abs(Z) @ np.abs(Z).T).sum())
+        fresh = self.make(kept, fourier(scale=kernel.scale)).kernel.map.waves
+        np.testing.assert_array_equal(shorter.kernel.map.waves.frequencies, fresh.frequencies)
+        np.testing.assert_array_equal(shorter.kernel.map.waves.additive.points, fresh.additive.points)
+        np.testing.assert_array_equal(shorter.training_rows().to_dense(), kept)
 
-    def changed(self, kernel, name, value):
-        return super().changed(kernel, name, float(value[0]))
+    def test_typical_rows_come_and_go(self, kernel, way, on):
+        self.choose(way)
+        X, Y = TYPICAL_DATA[on]
+        operator = self.make(X, kernel, 2)
+        operator.matrix()
+        longer, both = operator.extend(Rows.from_array(Y)), np.vstack([X, Y])
+        close(longer.matrix(), self.evaluate(both, both, kernel))
+        assert longer.kernel is operator.kernel
+        for gone in ([0, 45], [], np.array([7])):
+            self.check_fewer(longer.remove(gone), kernel, np.delete(both, np.array(gone, int), axis=0))
 
-    def derivatives(self, A, B, kernel):
-        return {"weights": self.evaluate(A, B, super().changed(kernel, "weights", None))[None]}
+    @given(st.data())
+    def test_extend_and_remove_equal_an_operator_made_afresh(self, data):
+        X, kernel, operator = self.case(data)
+        both = np.vstack([dense(X), dense(self.draw_rows(data, X, kernel))])
+        longer = operator.extend(Rows.from_array(both[X.shape[0] :]))
+        close(longer.matrix(), self.evaluate(both, both, kernel), self.size(both, both, kernel))
+        gone = sorted(data.draw(st.sets(st.integers(0, len(both) - 1), max_size=len(both) - 1)))
+        self.check_fewer(longer.remove(gone), kernel, np.delete(both, gone, axis=0))
+
+    @given(st.data())
+    def test_with_kernel_equals_a_fresh_operator(self, data):
+        X, _, operator = self.case(data)
+        other = data.draw(self.kernels(X))
+        close(with_kernel(operator, other).matrix(), self.evaluate(X, X, other), self.size(X, X, other))
 
     def test_with_many_waves_and_terms_it_is_the_kernel_itself(self):
-        K = self.make(X, ExpChi2(8000, beta=BETA, n_terms=9, weights=2.0)).matrix()
+        K = self.make(X, fourier(8000, n_terms=9, scale=2.0)).matrix()
         assert np.abs(K - 2 * chi2_kernel(X, gamma=BETA / 2)).max() < 0.1
 
-    @pytest.mark.parametrize("weight", [1e-30, 0.3, 1.0, 1e30])
-    def test_the_unit_of_single_precision_is_a_power_of_two_that_fits(self, weight):
-        operator = self.make(X, exp_chi2(weight))
+    def test_nothing_is_left_of_the_prior(self, kernel):
+        """The squares of waves add up to the scale, and products of different rows are as often too large."""
+        operator = self.make(X, kernel)
+        np.testing.assert_array_equal(operator.diagonal(ROWS), np.full(len(Y), kernel.scale))
+        assert operator.remainder(ROWS) == operator.remainder(ROWS, ROWS) == 0
+        close(contract.prior_covariance(operator, ROWS, ROWS), self.evaluate(Y, Y, kernel))
+
+    def test_derivatives_are_those_of_the_kernel_itself(self, kernel):
+        operator = self.make(X, kernel)
+        with pytest.raises(
+            ValueError, match=r"^Derivatives of an approximate kernel are those of the kernel itself.*\.$"
+        ):
+            operator.gradient(V, V)
+        exact = operator.exactly()
+        assert isinstance(exact, DenseOperator)
+        K = kernel.scale * chi2_kernel(X, gamma=BETA / 2)
+        close(exact.matrix(), K)
+        found = exact.gradient(V, V)
+        close(found["scale"], np.sum((V @ V.T) * K) / kernel.scale)
+        close(found["beta"], np.sum((V @ V.T) * K * np.log(K / kernel.scale)) / BETA)
+        assert operator.trace_gradient()["scale"] == pytest.approx(N)
+        assert operator.trace_gradient()["beta"] == 0
+
+    @pytest.mark.parametrize("scale", [1e-30, 0.3, 1.0, 1e30])
+    def test_the_unit_of_single_precision_is_a_power_of_two_that_fits(self, scale):
+        operator = self.make(X, exp_chi2(scale))
         assert np.log2(operator.scale) == np.rint(np.log2(operator.scale))
         assert 0.5 <= operator.columns(np.arange(N), "single").max() <= 1.0
-        assert self.make(X, exp_chi2(0.0)).scale == 1.0
         # The size of the values has no say.
         assert self.make(X * 1e6, exp_chi2()).scale == 1.0
 
@@ -192,15 +263,17 @@ class TestRandomWaves(LowRankSuite):
         operator = self.make(X, exp_chi2(3.0))
         operator.matrix()
         close(with_kernel(operator, kernel).matrix(), self.evaluate(X, X, kernel))
-        other = exp_chi2(kernel.weights, seed=8)
+        other = exp_chi2(kernel.scale, seed=8)
         close(with_kernel(operator, other).matrix(), self.evaluate(X, X, other))
+        drawn = with_kernel(operator, fourier(20, scale=2.0))
+        Z = wave_features(X, drawn.kernel.map.waves, 2.0)
+        close(drawn.matrix(), Z @ Z.T)
 
     @pytest.mark.parametrize("n", [N, 1500])
     def test_shares_are_parts_of_the_mean_distance(self, n):
         A = np.vstack([X, histograms(n - N, D, seed=8)]) if n > N else X
-        found = self.make(A, ExpChi2(M, beta=BETA, n_terms=9, weights=3.0)).relevance()
-        some = A[:1000]
-        means = [-np.log(chi2_kernel(some[:, [d]], gamma=1.0)).mean() for d in range(D)]
+        found = self.make(A, fourier(scale=3.0)).relevance()
+        means = [-np.log(chi2_kernel(A[:1000, [d]], gamma=1.0)).mean() for d in range(D)]
         np.testing.assert_allclose(found, means / np.sum(means), atol=0.01)
         assert found.sum() == pytest.approx(1)
         assert found[4] == 0 or n > N

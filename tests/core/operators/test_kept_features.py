@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kernel_operators import FixedExpChi2, kernel_operator
+from kernel_operators import FixedExpChi2, kernel_operator, waves_operator
 from oracles import alike, close
 
 from core.operators.suite import TYPICAL_DATA, D, N, U, V
@@ -33,15 +33,8 @@ def features(A, weights=None, frequencies=FREQUENCIES):
     return np.sqrt(1.0 if weights is None else weights) * waves.transform(A)
 
 
-def kernel(weights=None, frequencies=FREQUENCIES):
-    waves = (
-        WAVES if frequencies is FREQUENCIES else RandomWaves(Direct(POINTS), np.sqrt(BETA) * frequencies, np.empty(0))
-    )
-    return FixedExpChi2(waves, beta=BETA, weights=weights)._adapt(X).value
-
-
 def make(weights=None):
-    return kernel_operator(X, FixedExpChi2(WAVES, beta=BETA, weights=weights), 1)
+    return waves_operator(X, WAVES, weights)
 
 
 @pytest.fixture
@@ -149,7 +142,8 @@ def test_another_map_shares_nothing(made):
     operator.matmat(V)
     Z = features(X, 2.0, OTHER)
     made.clear()
-    other = operator.with_kernel(kernel(2.0, OTHER))
+    waves = RandomWaves(Direct(POINTS), np.sqrt(BETA) * OTHER, np.empty(0))
+    other = operator.with_kernel(replace(operator.kernel, map=waves, weights=np.array([2.0])))
     close(other.matmat(V), Z @ (Z.T @ V))
     assert made == [N]
     Z = features(X)
@@ -164,6 +158,21 @@ def test_too_many_features_are_not_kept(made, monkeypatch):
     for _ in range(2):
         close(operator.matmat(V), expected)
     assert made == [N] * 4
+
+
+def test_an_approximate_kernel_keeps_its_features_too(made):
+    operator = kernel_operator(X, FixedExpChi2(WAVES, beta=BETA, scale=2.0))
+    Z = features(X, 2.0)
+    made.clear()
+    for _ in range(3):
+        close(operator.matmat(V), Z @ (Z.T @ V))
+        close(operator.matrix(), Z @ Z.T)
+    assert made == [N]
+    np.testing.assert_array_equal(operator.diagonal(ROWS), np.full(9, 2.0))
+    assert made == [N]
+    operator.release()
+    close(operator.matmat(V), Z @ (Z.T @ V))
+    assert made == [N, N, N]
 
 
 @pytest.mark.parametrize("weight", [None, 2.0])

@@ -8,8 +8,9 @@ from oracles import close, histograms
 
 from histogp._core.data import Rows
 from histogp._core.operators import feature_kernels
-from histogp._core.solvers import build_system, factors, system_kind, update_system
+from histogp._core.solvers import build_system, factors, problem, system_kind, update_system
 from histogp._core.solvers.factors import DenseSystem, FeatureFactor, FeatureSystem, inverse_of
+from histogp._core.solvers.iterative import IterativeSystem
 from histogp._core.solvers.problem import Noise, SolverOptions
 
 pytestmark = pytest.mark.portable
@@ -107,7 +108,7 @@ def test_a_system_goes_on_with_more_rows(noise, weights):
     assert updated.updated(longer, nothing, noise.scaled(2.0)) is None
 
 
-def test_features_are_taken_only_if_they_are_no_more_than_samples(monkeypatch):
+def test_the_smaller_space_of_features_and_samples_is_taken(monkeypatch):
     rank = T * D
     few, enough = operator(None, X[: rank - 1]), operator(None, X[:rank])
     assert system_kind(few, Noise(NOISE[: rank - 1]), SolverOptions()) is DenseSystem
@@ -115,8 +116,18 @@ def test_features_are_taken_only_if_they_are_no_more_than_samples(monkeypatch):
     system = build_system(few, Noise(NOISE[: rank - 1]), 1, SolverOptions(), RNG)
     rows = Rows.from_array(X[rank - 1 : rank])
     assert update_system(system, few.extend(rows), rows, Noise(NOISE[:rank])) is None
-    monkeypatch.setattr("histogp._core.solvers.MOST_COMPONENTS", rank - 1)
-    assert system_kind(enough, Noise(NOISE[:rank]), SolverOptions()) is DenseSystem
+    # Not where neither is small: without the limit for few samples, which would take them anyway.
+    monkeypatch.setattr(problem, "MOST_DENSE_SAMPLES", 0)
+    for limit, kind in ((rank - 1, IterativeSystem), (rank, FeatureSystem)):
+        monkeypatch.setattr(problem, "LARGEST_FACTOR", limit)
+        monkeypatch.setattr("histogp._core.solvers.LARGEST_FACTOR", limit)
+        assert system_kind(enough, Noise(NOISE[:rank]), SolverOptions()) is kind
+    monkeypatch.setattr("histogp._core.solvers.LARGEST_FACTOR", rank - 1)
+    assert system_kind(few, Noise(NOISE[: rank - 1]), SolverOptions()) is DenseSystem
+    # Factors of several matrices share the memory of the largest.
+    several = PER_PROBLEM.subset(np.arange(rank - 1))
+    monkeypatch.setattr(problem, "LARGEST_FACTOR", 0)
+    assert system_kind(few, several, SolverOptions()) is IterativeSystem
 
 
 def test_overflow_is_refused():

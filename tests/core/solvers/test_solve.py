@@ -220,11 +220,34 @@ def test_the_rank_grows_with_difficulty():
 
 
 def test_small_problems_are_factorized_and_large_ones_never(monkeypatch):
-    assert problem.is_small(2000, 1)
-    assert not problem.is_small(2001, 1)
-    assert not problem.is_small(2000, 10)
+    assert problem.factors_pay(2000, 1)
+    assert not problem.factors_pay(2001, 1)
+    assert not problem.factors_pay(2000, 10)
     monkeypatch.setattr(problem, "MOST_DENSE_SAMPLES", N - 1)
+    monkeypatch.setattr(problem, "LARGEST_FACTOR", N - 1)
     assert solve(OPERATOR, NOISES["scalar"], B, SolverOptions(), rng()).n_iterations > 1
+
+
+def test_many_outputs_are_worth_a_factor_and_few_are_not():
+    n, n_nonzeros = 8000, 8000 * 70
+    assert not problem.factors_pay(n, 1, 10, n_nonzeros)
+    assert problem.factors_pay(n, 1, 500, n_nonzeros)
+    pays = [problem.factors_pay(n, 1, n_outputs, n_nonzeros) for n_outputs in range(1, 1000, 10)]
+    assert pays == sorted(pays)  # from some number on
+    # Not with a matrix for each output, nor beyond the memory of the largest factor.
+    assert not problem.factors_pay(n, 500, 500, n_nonzeros)
+    assert problem.factors_pay(problem.LARGEST_FACTOR, 1, 10**5, n_nonzeros)
+    assert not problem.factors_pay(problem.LARGEST_FACTOR + 1, 1, 10**5, n_nonzeros)
+
+
+def test_many_outputs_are_solved_for_by_a_factor(monkeypatch):
+    monkeypatch.setattr(problem, "MOST_DENSE_SAMPLES", 0)
+    monkeypatch.setattr(problem, "TYPICAL_ITERATIONS", 1)
+    many = rng().standard_normal((N, 2000))
+    found = solve(OPERATOR, NOISES["scalar"], many, SolverOptions(), rng())
+    assert (found.n_iterations, found.rank) == (1, 0)
+    np.testing.assert_allclose(found.values, np.linalg.solve(K + np.diag(NOISES["scalar"].sample), many), rtol=1e-8)
+    assert solve(OPERATOR, NOISES["scalar"], many[:, :1], SolverOptions(), rng()).n_iterations > 1
 
 
 def test_a_matrix_that_float64_cannot_factorize_is_named():

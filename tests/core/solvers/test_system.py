@@ -67,7 +67,7 @@ def test_the_system_that_was_there_stays_as_it_was():
 
 def test_panels_of_a_factor_are_shared_and_joined_when_there_are_many(monkeypatch):
     monkeypatch.setattr(factors, "MOST_PANELS", 4)
-    factor = Factor.of(K[:50, :50], NOISE[:50])
+    factor = Factor.of(K[:50, :50].copy(), NOISE[:50])
     seen = []
     for n in range(50, 60):
         longer = factor.extended(K[:n, n : n + 1], K[n : n + 1, n : n + 1], NOISE[n : n + 1])
@@ -121,6 +121,7 @@ def test_a_preconditioner_does_not_serve_many_times_more_rows():
 
 def test_the_solver_changes_where_a_dense_factor_no_longer_pays(monkeypatch):
     monkeypatch.setattr(problem, "MOST_DENSE_SAMPLES", 120)
+    monkeypatch.setattr(problem, "LARGEST_FACTOR", 120)
     options = SolverOptions("auto", 1e-10)
     before = grown((100,), options)
     assert isinstance(before, factors.DenseSystem)
@@ -130,6 +131,7 @@ def test_the_solver_changes_where_a_dense_factor_no_longer_pays(monkeypatch):
 
 def test_factors_are_offered_where_they_are_affordable_whatever_the_solver(monkeypatch):
     monkeypatch.setattr(problem, "MOST_DENSE_SAMPLES", 120)
+    monkeypatch.setattr(problem, "LARGEST_FACTOR", 120)
     noise = Noise(NOISE)
     for solver in ("auto", "cg", "cholesky"):
         found = direct_options(operator(100), noise.subset(np.arange(100)), SolverOptions(solver))

@@ -96,9 +96,7 @@ def _log_likelihood(kernel: Array, targets: Array) -> float:
 
 
 def _some_rows(X: Any) -> Array:
-    if isinstance(X, Rows):
-        return X.take(_chosen(X.n_rows)).to_dense()
-    return Rows.from_array(X[_chosen(X.shape[0])]).to_dense()
+    return Rows.some_of(X, _chosen(X.shape[0])).to_dense()
 
 
 def _chosen(n_rows: int) -> Array:

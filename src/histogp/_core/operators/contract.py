@@ -7,7 +7,7 @@ protocol below, that is asked of the object: ``operator.offer(Tables)`` is what 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -36,7 +36,8 @@ class KernelOperator(ABC):
     kernel : the frozen value with the hyperparameters
     n_threads : parts in which compiled loops run; results depend on it in rounding only
     scale : the unit of single-precision columns, a power of two: float32 cannot hold features of any magnitude
-    cost : numbers that one product with a vector visits, non-zeros of the data: for the choice between algorithms
+    cost : numbers that one product with a vector visits, mostly non-zeros of the data: to choose between algorithms
+    n_nonzeros : of the training samples
     block_width : vectors that a product handles together; fewer cost as much
     """
 
@@ -46,6 +47,7 @@ class KernelOperator(ABC):
     n_threads: int
     scale: float
     cost: int
+    n_nonzeros: int
     block_width: int
 
     @abstractmethod
@@ -117,7 +119,12 @@ class Updates(Protocol):
 
 @runtime_checkable
 class Tuning(Protocol):
-    """Other hyperparameters on the same data, and derivatives for them."""
+    """Other hyperparameters on the same data, and derivatives for them.
+
+    most_searched : samples that a search looks at, at most; None is all of them
+    """
+
+    most_searched: int | None
 
     def with_kernel(self, kernel: Any) -> Any:
         """The operator with another value of the same kind of kernel; nothing is sorted again."""
@@ -210,13 +217,44 @@ class Features(Protocol):
         """The operator with all weights one."""
         ...
 
+    def weights(self) -> Array | None:
+        """The weights, by the numbers of `weight_of`; None if all are one."""
+        ...
+
+    def remainder(self, rows: Rows, others: Rows | None = None) -> Array | float:
+        """What features leave of the prior variance of test rows, (n,), or of their covariance with others, (n, m)."""
+        ...
+
 
 @runtime_checkable
 class Matrix(Protocol):
     """The matrix itself is at hand: factors of it are affordable, whatever the number of samples."""
 
-    def matrix_gradient(self, upstream: Array) -> dict[str, Array]:
-        """Derivative of ``sum_ij G_ij K_ij`` for every hyperparameter, given a symmetric G (N, N)."""
+    def matrix_gradient(self, upstream: Array, names: Collection[str] | None = None) -> dict[str, Array]:
+        """Derivative of ``sum_ij G_ij K_ij`` for the hyperparameters, all or these, given a symmetric G (N, N)."""
+        ...
+
+    def in_single(self) -> Any:
+        """The operator with a matrix in single precision, for a search."""
+        ...
+
+
+@runtime_checkable
+class Approximate(Protocol):
+    """The matrix may not be that of the kernel itself.
+
+    approximated_by : the name of the approximation, or None for an exact matrix
+    """
+
+    @property
+    def approximated_by(self) -> str | None: ...
+
+    def approximation_error(self) -> float:
+        """The relative error of kernel values."""
+        ...
+
+    def exactly(self) -> Any:
+        """The operator of the kernel itself, for a search; where that would be no better, this one."""
         ...
 
 
@@ -240,7 +278,15 @@ def require(operator: KernelOperator, capability: type[Capability], who: str) ->
             ': exact prediction and the variance "precise" come from its features, in time independent of the number '
             "of training samples"
         )
-    raise ValueError(f"{who} needs {_NAMES[capability]}, which this kernel does not have{remedy}.")
+    raise ValueError(
+        f"{who} needs {_NAMES[capability]}, which {operator.kernel.interactive_part} does not have{remedy}."
+    )
+
+
+def approximation_of(operator: KernelOperator) -> str | None:
+    """The name of the approximation of the kernel that an operator has, or None."""
+    offered = operator.offer(Approximate)
+    return None if offered is None else offered.approximated_by
 
 
 def updates_of(operator: KernelOperator) -> Updates:
@@ -251,6 +297,13 @@ def updates_of(operator: KernelOperator) -> Updates:
 def tuning_of(operator: KernelOperator, who: str = "A change of hyperparameters") -> Tuning:
     """The operator as one whose hyperparameters can be changed, or a refusal."""
     return require(operator, Tuning, who)
+
+
+def prior_covariance(operator: KernelOperator, rows: Rows, others: Rows) -> Array:
+    """The covariance of test rows and others before anything is observed, (n, m)."""
+    features = operator.offer(Features)
+    found = operator.cross(rows, others)
+    return found if features is None else found + features.remainder(rows, others)
 
 
 def cross_blocks(operator: KernelOperator, rows: Rows) -> Iterator[tuple[slice, Array]]:

@@ -1,56 +1,91 @@
-"""Kernels that are evaluated pair by pair: the frozen value of parts on one set of heights, and their matrix.
+"""Kernels that are evaluated pair by pair: their frozen values, alone and in sums.
 
-With heights ``h_d = w_d g(x_d)`` the parts are
+With heights ``h_d = w_d g(x_d)`` and a measure m of two samples, the parts of a kernel are
 
-    intersection   s sum_d min(h_d, h'_d)
-    laplacian      s exp(-beta |h - h'|_1 / unit)
-    gaussian       s exp(-beta |h - h'|_2^2 / unit)
+    linear         s m
+    exponential    s exp(-beta m / unit)
     constant       s
-
-and ``|a - b| = a + b - 2 min(a, b)``: one sweep over pairs serves the first two.
 """
 
 from __future__ import annotations
 
-import threading
-from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
-from histogp._core._numba import pair_loops
-from histogp._core.data import Array, Rows, dense, power_of_two
+from histogp._core.data import Array, Rows, mirrored
 from histogp._core.kernel_values import WIDEST_FACTOR, Hyperparameter, KernelValue
-from histogp._core.operators.contract import KernelOperator, Precision, check_same_kind
-from histogp._core.operators.sorted_columns import Heights, intersection_sums
-from histogp._core.threads import over_rows, suited_blas
-from histogp.io.schema import Reader, Writer
+from histogp._core.maps.additive import Direct
+from histogp._core.maps.points import Distribution, greedy_points
+from histogp._core.operators.pair_measures import AllPairs, Measure, Pairs, Points, halves, height_slopes, row_blocks
+from histogp._core.operators.sorted_columns import Heights
+from histogp.io.schema import Writer
 
-Kind = Literal["intersection", "laplacian", "gaussian", "constant"]
-# Samples up to which there is a matrix, of 1.15 GB, and as much of a factor.
-MOST_EXACT_SAMPLES = 12_000
-# Numbers in a block of kernel values, 8 MB: several of them are at work at once.
-BLOCK_NUMBERS = 2**20
-# Products of samples with a smaller part of non-zeros are sparse.
-SPARSE_SHARE = 0.1
+# Pairs of samples up to which their measures are kept: a search comes back to them.
+MOST_KEPT_PAIRS = 2**22
+# A search changes inverse widths by at most this factor.
+WIDEST_WIDTH_FACTOR = 100.0
+# A feature whose mean difference is a smaller part of the largest one counts as constant.
+CONSTANT_SHARE = 1e-9
+# Samples that are enough for averages, and the terms of an expansion of chi2.
+AVERAGED_SAMPLES = 1000
+CHI2_TERMS = 8
 
 
+@dataclass(frozen=True)
+class Approximation:
+    """What an operator does with a kernel that is evaluated pair by pair, where there are many samples.
+
+    kind : "exact", "nystroem" by landmarks, "fourier" by random waves, or "auto"
+    n_components : landmarks or waves
+    n_terms, sampling : of waves for exponentials of chi2, and how their frequencies are drawn
+    """
+
+    kind: str = "auto"
+    n_components: int = 2000
+    seed: int = 0
+    n_terms: int = 3
+    sampling: str = "orthogonal"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class PairKernel(KernelValue):
-    """A kernel that can be evaluated for any two samples."""
+    """A kernel that can be evaluated for any two samples.
+
+    map : features whose products approximate the kernel, as it is, or None
+    """
+
+    approximation: Approximation = Approximation()
+    map: Any = None
+
+    @property
+    def exponential(self) -> Exponential | None:
+        """The one exponential that it is, or None."""
+        return None
+
+    @property
+    def takes_any_sign(self) -> bool:
+        """Whether features may be negative."""
+        return False
 
     @abstractmethod
-    def pairs(self, left: Rows, right: Rows | None = None, n_threads: int = 1) -> Array:
-        """``K(left, right)``, (n, m); without ``right`` that of all pairs of the left, (n, n), symmetric."""
+    def measured(self, rows: Rows, n_threads: int = 1, dtype: Any = np.float64, before: Any = None) -> Measured:
+        """What the kernel needs to know of training samples; ``before`` is that of a kernel of the same kind."""
+
+    @abstractmethod
+    def points(self, rows: Rows, dtype: Any = np.float64, n_threads: int = 1) -> Any:
+        """Samples as `add_cross` wants them: to be made once of those that are compared with many."""
+
+    @abstractmethod
+    def add_cross(self, left: Any, right: Any, out: Array, n_threads: int = 1) -> None:
+        """Add ``K(left, right)`` to ``out``, (n, m), for samples as `points` makes them."""
 
     @abstractmethod
     def own(self, rows: Rows) -> Array:
         """``K(x, x)`` of each sample, (n,)."""
-
-    @abstractmethod
-    def pair_gradient(self, rows: Rows, upstream: Array, n_threads: int = 1) -> dict[str, Array]:
-        """The derivative of ``sum_ij G_ij K_ij`` for each hyperparameter, given a symmetric G (n, n)."""
 
     @abstractmethod
     def own_gradient(self, rows: Rows) -> dict[str, Array]:
@@ -60,29 +95,151 @@ class PairKernel(KernelValue):
     def relevance(self, rows: Rows) -> Array:
         """The share of each feature in what tells samples apart, (D,); they add up to one."""
 
+    def to_state(self, writer: Writer) -> None:
+        """Write the map into a model file, if there is one."""
+        if self.map is not None:
+            writer.set("map", self.map.name)
+            self.map.to_state(writer)
+
+    def cross(self, left: Rows, right: Rows, n_threads: int = 1) -> Array:
+        """``K(left, right)``, (n, m)."""
+        out = np.zeros((left.n_rows, right.n_rows))
+        points = [self.points(rows, n_threads=n_threads) for rows in (left, right)]
+        self.add_cross(points[0], points[1], out, n_threads)
+        return out
+
+    def matrix(self, rows: Rows, n_threads: int = 1) -> Array:
+        """``K(rows, rows)``, (n, n), symmetric."""
+        return self.measured(rows, n_threads).matrix()
+
+
+class Measured(ABC):
+    """A kernel on training samples: its matrix, and derivatives."""
+
+    @abstractmethod
+    def add_halves(self, out: Array) -> None:
+        """Add K (N, N) to ``out``: on the diagonal and below it; what is above is undefined."""
+
+    @abstractmethod
+    def gradient(self, upstream: Array, names: Collection[str] | None = None) -> dict[str, Array]:
+        """The derivative of ``sum_ij G_ij K_ij`` for the hyperparameters, all or these, given a symmetric G (N, N)."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(N, N)."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> Any:
+        """The precision of the matrix."""
+
+    def matrix(self) -> Array:
+        """K, (N, N)."""
+        out = np.zeros(self.shape, self.dtype)
+        self.add_halves(out)
+        return mirrored(out.T).T
+
 
 @dataclass(frozen=True)
-class Part:
-    """A summand ``scale * f``; ``beta / unit`` is the inverse width of an exponential.
+class Part(ABC):
+    """A summand ``scale * f(m)`` of a kernel on heights.
 
     prefix : of the names of its hyperparameters in a sum, for instance "laplacian__"; empty for a kernel alone
     """
 
-    kind: Kind
     scale: float = 1.0
-    beta: float = 1.0
-    unit: float = 1.0
     prefix: str = ""
 
-    @property
-    def has_width(self) -> bool:
-        """Whether it is an exponential."""
-        return self.kind in ("laplacian", "gaussian")
+    def numbers(self) -> dict[str, float]:
+        """The hyperparameters by name."""
+        return {f"{self.prefix}scale": self.scale}
 
-    @property
-    def rate(self) -> float:
-        """What a distance is multiplied by."""
-        return self.beta / self.unit
+    def at(self, values: Mapping[str, Any]) -> Self:
+        """The part with other values of some of its hyperparameters; a scale multiplies the present one."""
+        own = {full.removeprefix(self.prefix): float(values[full]) for full in self.numbers() if full in values}
+        if "scale" in own:
+            own["scale"] *= self.scale
+        return replace(self, **own)  # type: ignore[arg-type]
+
+    def free(self) -> list[Hyperparameter]:
+        """What a search may change."""
+        scale = Hyperparameter(f"{self.prefix}scale", np.ones(1), (1 / WIDEST_FACTOR, WIDEST_FACTOR))
+        others = {name: value for name, value in self.numbers().items() if name != scale.name}
+        return [scale, *(_near(name, value) for name, value in others.items())]
+
+    @abstractmethod
+    def values(self, pairs: Pairs) -> Any:
+        """``f(m)`` of all pairs, (n, m), or a number."""
+
+    @abstractmethod
+    def own(self, sums: Array) -> Any:
+        """``f`` of each sample with itself, (n,), or a number; given the sums of its heights, (n,)."""
+
+    @abstractmethod
+    def slopes(self, pairs: Pairs, upstream: Array) -> tuple[dict[str, float], dict[Measure, Array]]:
+        """The derivatives of ``sum_ij G_ij scale f(m_ij)`` for its numbers, and for each measure, (n, m)."""
+
+
+def _near(name: str, value: float) -> Hyperparameter:
+    """An inverse width: one far away makes a kernel linear, or the identity, which the likelihood hardly tells."""
+    return Hyperparameter(name, np.array([value]), (value / WIDEST_WIDTH_FACTOR, value * WIDEST_WIDTH_FACTOR))
+
+
+@dataclass(frozen=True)
+class Constant(Part):
+    """``scale`` for all pairs."""
+
+    def values(self, pairs: Pairs) -> float:
+        return 1.0
+
+    def own(self, sums: Array) -> float:
+        return 1.0
+
+    def slopes(self, pairs: Pairs, upstream: Array) -> tuple[dict[str, float], dict[Measure, Array]]:
+        return {f"{self.prefix}scale": float(upstream.sum(dtype=np.float64))}, {}
+
+
+@dataclass(frozen=True)
+class Linear(Part):
+    """``scale * m``; the measure of a sample with itself is the sum of its heights."""
+
+    measure: Measure = "minima"
+
+    def values(self, pairs: Pairs) -> Array:
+        return pairs.measure(self.measure)
+
+    def own(self, sums: Array) -> Array:
+        return sums
+
+    def slopes(self, pairs: Pairs, upstream: Array) -> tuple[dict[str, float], dict[Measure, Array]]:
+        by_scale = np.vdot(upstream, pairs.measure(self.measure))
+        return {f"{self.prefix}scale": float(by_scale)}, {self.measure: upstream.dtype.type(self.scale) * upstream}
+
+
+@dataclass(frozen=True)
+class Exponential(Part):
+    """``scale * exp(-beta m / unit)``; the measure of a sample with itself is zero."""
+
+    measure: Measure = "absolute"
+    beta: float = 1.0
+    unit: float = 1.0
+
+    def numbers(self) -> dict[str, float]:
+        return {**super().numbers(), f"{self.prefix}beta": self.beta}
+
+    def values(self, pairs: Pairs) -> Array:
+        return pairs.exponential(self.measure, self.beta / self.unit)
+
+    def own(self, sums: Array) -> float:
+        return 1.0
+
+    def slopes(self, pairs: Pairs, upstream: Array) -> tuple[dict[str, float], dict[Measure, Array]]:
+        weighted = self.values(pairs) * upstream
+        by_scale = float(weighted.sum(dtype=np.float64))
+        weighted *= weighted.dtype.type(-self.scale * self.beta / self.unit)
+        by_beta = float(np.vdot(weighted, pairs.measure(self.measure))) / self.beta
+        return {f"{self.prefix}scale": by_scale, f"{self.prefix}beta": by_beta}, {self.measure: weighted}
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,329 +248,401 @@ class HeightsKernel(Heights, PairKernel):
 
     parts: tuple[Part, ...] = ()
 
-    def pairs(self, left: Rows, right: Rows | None = None, n_threads: int = 1) -> Array:
-        heights = [self.transform_rows(rows) for rows in (left, right) if rows is not None]
-        out = np.empty((heights[0].n_rows, heights[-1].n_rows))
-        for some, others, distances in _blocks(heights[0], heights[1] if right is not None else None, n_threads):
-            block = sum(part.scale * distances.of(part) for part in self.parts)
-            out[some, others] = block
-            if right is None:
-                out[others, some] = out[some, others].T
-        return out
+    @property
+    def takes_any_sign(self) -> bool:
+        signed = ("absolute", "squared")
+        return all(isinstance(part, Constant) or getattr(part, "measure", "") in signed for part in self.parts)
+
+    @property
+    def constant(self) -> float:
+        return sum(part.scale for part in self.parts if isinstance(part, Constant))
+
+    @property
+    def interactive_part(self) -> str:
+        named = [part.prefix for part in self.parts if part.prefix and isinstance(part, Exponential)]
+        return f"the part {named[0].removesuffix('__')!r}" if named else "this kernel"
+
+    @property
+    def exponential(self) -> Exponential | None:
+        one = self.parts[0] if len(self.parts) == 1 else None
+        return one if isinstance(one, Exponential) else None
+
+    def points(self, rows: Rows, dtype: Any = np.float64, n_threads: int = 1) -> Points:
+        return Points.of(self.transform_rows(rows), dtype, n_threads)
+
+    def has_heights_of(self, other: HeightsKernel) -> bool:
+        """Whether samples have the same heights under another kernel of this kind."""
+        if type(other) is not type(self) or type(self.transform) is not type(other.transform):
+            return False
+        if self.of_transform.keys() != other.of_transform.keys():
+            return False
+        same = [np.array_equal(self.of_transform[name], other.of_transform[name]) for name in self.of_transform]
+        if self.weights is None or other.weights is None:
+            return all(same) and self.weights is other.weights
+        return all(same) and np.array_equal(self.weights, other.weights)
+
+    def measured(
+        self, rows: Rows, n_threads: int = 1, dtype: Any = np.float64, before: MeasuredHeights | None = None
+    ) -> MeasuredHeights:
+        if before is not None and before.rows is rows and self.has_heights_of(before.kernel):
+            return replace(before, kernel=self)
+        pairs = AllPairs(self.points(rows, dtype, n_threads), n_threads)
+        return MeasuredHeights(self, rows, pairs, n_threads)
+
+    def add_cross(self, left: Points, right: Points, out: Array, n_threads: int = 1) -> None:
+        for some, pairs in row_blocks(left, right, n_threads):
+            for part in self.parts:
+                out[some] += out.dtype.type(part.scale) * part.values(pairs)
 
     def own(self, rows: Rows) -> Array:
-        out = np.zeros(rows.n_rows)
-        for part in self.parts:
-            is_sum = part.kind == "intersection"
-            out += part.scale * (rows.row_sums(self.heights(rows)) if is_sum else 1.0)
-        return out
+        sums = self._sums(rows)
+        return sum((part.scale * part.own(sums) for part in self.parts), np.zeros(rows.n_rows))
 
-    def pair_gradient(self, rows: Rows, upstream: Array, n_threads: int = 1) -> dict[str, Array]:
-        """The derivative of ``sum_ij G_ij K_ij`` for each hyperparameter, by those for all heights."""
-        heights = self.transform_rows(rows)
-        distances = Distances(heights, heights, n_threads)
-        found: dict[str, Array] = {}
-        n = rows.n_rows
-        above, by_absolute, by_square = (np.zeros((n, n)) for _ in range(3))
-        for part in self.parts:
-            values = distances.of(part)
-            found[f"{part.prefix}scale"] = np.asarray(np.sum(upstream * values))
-            if part.kind == "intersection":
-                above += part.scale * upstream
-            elif part.has_width:
-                slope = -part.scale * part.rate * upstream * values
-                found[f"{part.prefix}beta"] = np.sum(slope * distances.between(part.kind)) / part.beta
-                (by_absolute if part.kind == "laplacian" else by_square)[...] += slope
-        # The sign of a difference is one minus twice whether the other is above.
-        above -= 2 * by_absolute
-        columns = np.ascontiguousarray(heights.to_dense(n_threads).T)
-        by_height = np.empty_like(columns)
-        over_rows(
-            lambda some: pair_loops.sums_above(above, columns, some.start, some.stop, by_height), n, n_threads, 64
-        )
-        by_height = 2 * (by_height + by_absolute.sum(axis=1))
-        by_height += 4 * (columns * by_square.sum(axis=1) - columns @ by_square)
-        return found | self._by_name(rows, by_height)
+    def _sums(self, rows: Rows) -> Array:
+        """The sums of the heights of samples, (n,)."""
+        return rows.row_sums(np.abs(self.heights(rows)))
+
+    def variance_by_part(self, rows: Rows) -> dict[str, float]:
+        sums = self._sums(rows)
+        named = [part for part in self.parts if part.prefix]
+        return {part.prefix.removesuffix("__"): float(np.mean(part.scale * part.own(sums))) for part in named}
 
     def own_gradient(self, rows: Rows) -> dict[str, Array]:
         """The derivative of ``sum_i K(x_i, x_i)``: distances of a sample to itself do not change."""
+        sums = self._sums(rows)
         found: dict[str, Array] = {}
         slope = 0.0
         for part in self.parts:
-            is_sum = part.kind == "intersection"
-            found[f"{part.prefix}scale"] = self.heights(rows).sum() if is_sum else np.asarray(float(rows.n_rows))
-            slope += part.scale if is_sum else 0.0
-            if part.has_width:
-                found[f"{part.prefix}beta"] = np.zeros(())
-        return found | self._by_name(rows, np.full((rows.n_columns, rows.n_rows), slope))
+            own = part.own(sums)
+            found |= dict.fromkeys(part.numbers(), np.zeros(()))
+            found[f"{part.prefix}scale"] = np.broadcast_to(own, rows.n_rows).sum()
+            slope += part.scale if np.ndim(own) else 0.0
+        return found | self.by_name(rows, np.full(len(rows.values), slope))
 
-    def _by_name(self, rows: Rows, by_height: Array) -> dict[str, Array]:
-        """Derivatives for weights and transform, from those for all heights, (D, n)."""
-        row_of = np.repeat(np.arange(rows.n_rows), rows.counts)
-        slopes = by_height[rows.column_of, row_of]
+    def by_name(self, rows: Rows, slopes: Array) -> dict[str, Array]:
+        """Derivatives for weights and transform, from those for the heights of all non-zeros, (nnz,)."""
         found = {}
         for name, profile in self.profiles(self.transformed(rows), rows).items():
             each = np.bincount(rows.column_of, slopes * profile, minlength=rows.n_columns)
             found[name] = each if self.is_per_feature(name) else each.sum()
         return found
 
+    def _weights_in_units(self, rows: Rows) -> Array:
+        """Weights to start from: one over the mean difference of a feature or group, and heights that add up to one.
+
+        So a feature may be measured in any unit. One that does not vary hardly counts.
+        """
+        each = self._value_of()
+        heights = rows.with_values(self.transformed(rows))
+        sizes = np.bincount(each)
+        spread = np.bincount(each, mean_differences(heights)) / sizes
+        varies = spread > CONSTANT_SHARE * spread.max(initial=0.0)
+        start = np.full(len(spread), 1.0)
+        start[varies] = 1 / spread[varies]
+        start[~varies] = CONSTANT_SHARE * start[varies].min(initial=1.0)
+        mean = float(np.abs(heights.values) @ start[each[heights.column_of]]) / max(1, rows.n_rows)
+        return start / (mean or 1.0)
+
     def relevance(self, rows: Rows) -> Array:
-        share = mean_differences(self.transform_rows(rows))
+        heights = self.transform_rows(rows)
+        is_chi2 = self.exponential is not None and self.exponential.measure == "chi2"
+        share = mean_chi2(heights) if is_chi2 else mean_differences(heights)
         return share / max(share.sum(), np.finfo(float).tiny)
 
     def hyperparameters(self, rows: Rows, noise: float, mean_square: float) -> list[Hyperparameter]:
         """What a search may change: of the heights, which all parts share, and of each part."""
         shared = super().hyperparameters(rows, noise, mean_square)
-        own = []
-        for part in self.parts:
-            own.append(_positive(f"{part.prefix}scale", part.scale))
-            if part.has_width:
-                own.append(_positive(f"{part.prefix}beta", part.beta))
-        # The common scale of weights is that of distances, which beta has already.
+        own = [one for part in self.parts for one in part.free()]
+        # The common scale of the weights is that of distances, which beta has already.
         return [*(one for one in shared if one.name != "scale"), *own]
 
     def at(self, values: Mapping[str, Any]) -> Self:
-        """The kernel with other values by the names of `hyperparameters`; a scale replaces the present one."""
+        """The kernel with other values by the names of `hyperparameters`."""
         shared = super().at({name: value for name, value in values.items() if name != "scale"})
-        parts = [
-            replace(
-                part,
-                scale=float(values.get(f"{part.prefix}scale", part.scale)),
-                beta=float(values.get(f"{part.prefix}beta", part.beta)),
-            )
-            for part in self.parts
-        ]
-        return replace(shared, parts=tuple(parts))
+        return replace(shared, parts=tuple(part.at(values) for part in self.parts), map=None)
 
     def scaled(self, factor: float) -> Self:
-        return replace(self, parts=tuple(replace(part, scale=part.scale * factor) for part in self.parts))
+        return self.at({f"{part.prefix}scale": factor for part in self.parts})
 
     def log_gradient(self, derivatives: Mapping[str, Array]) -> dict[str, Array]:
-        found = super().log_gradient(derivatives)
+        found = super().log_gradient(derivatives) if "weights" in derivatives else {}
         for part in self.parts:
-            found[f"{part.prefix}scale"] = derivatives[f"{part.prefix}scale"] * part.scale
-            if part.has_width:
-                found[f"{part.prefix}beta"] = derivatives[f"{part.prefix}beta"] * part.beta
+            found |= {name: derivatives[name] * value for name, value in part.numbers().items() if name in derivatives}
         return found
 
 
-def _positive(name: str, start: float) -> Hyperparameter:
-    return Hyperparameter(name, np.array([start]), (start / WIDEST_FACTOR, start * WIDEST_FACTOR))
+@dataclass(frozen=True, eq=False)
+class MeasuredHeights(Measured):
+    """A kernel of parts on one set of heights, with its training samples.
 
+    pairs : of the training samples; they keep what they have computed where that is little
+    """
 
-class Distances:
-    """What parts need of pairs of samples, given by their heights, each computed once and only if it is needed."""
+    kernel: HeightsKernel
+    rows: Rows
+    pairs: AllPairs
+    n_threads: int
 
-    def __init__(self, left: Rows, right: Rows, n_threads: int = 1):
-        self._left, self._right = left, right
-        self._n_threads = n_threads
-        self._found: dict[str, Array] = {}
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows.n_rows, self.rows.n_rows
 
-    def of(self, part: Part) -> Array | float:
-        """A part without its scale, (n, m), or a number."""
-        if part.kind == "constant":
-            return 1.0
-        if part.kind == "intersection":
-            return self.between("intersection")
-        return np.exp(-part.rate * self.between(part.kind))
+    @property
+    def dtype(self) -> Any:
+        return self.pairs.left.dtype
 
-    def between(self, kind: Kind) -> Array:
-        """Sums of minima, absolute differences or squared differences, (n, m)."""
-        makers = {"intersection": self._minima, "laplacian": self._absolute, "gaussian": self._squared}
-        if kind not in self._found:
-            self._found[kind] = makers[kind]()
-        return self._found[kind]
+    @property
+    def _is_kept(self) -> bool:
+        return self.rows.n_rows**2 <= MOST_KEPT_PAIRS
 
-    def _minima(self) -> Array:
-        left, right = self._left, self._right
-        if min(left.values.min(initial=0.0), right.values.min(initial=0.0)) < 0:
-            # Of numbers with the same sign; others have nothing in common.
-            left, right = left.by_sign(), right.by_sign()
-        # The loop takes 32 rows of the right side at a time.
-        if left.n_rows < right.n_rows:
-            return intersection_sums(right, left, self._n_threads).T
-        return intersection_sums(left, right, self._n_threads)
-
-    def _absolute(self) -> Array:
-        sizes = [rows.row_sums(np.abs(rows.values)) for rows in (self._left, self._right)]
-        return np.maximum(sizes[0][:, None] + sizes[1] - 2 * self.between("intersection"), 0.0)
-
-    def _squared(self) -> Array:
-        sizes = [rows.row_sums(rows.values**2) for rows in (self._left, self._right)]
-        share = len(self._right.values) / max(1, self._right.n_rows * self._right.n_columns)
-        if share < SPARSE_SHARE:
-            products = dense(self._left.to_csr() @ self._right.to_csr().T)
+    def add_halves(self, out: Array) -> None:
+        """Add K to ``out``, in one piece if measures are kept."""
+        if self._is_kept:
+            whole = slice(None)
+            blocks: Any = [(whole, whole, self.pairs)]
         else:
-            left, right = self._left.to_dense(self._n_threads), self._right.to_dense(self._n_threads)
-            with suited_blas(2.0 * left.size * len(right)):
-                products = left @ right.T
-        return np.maximum(sizes[0][:, None] + sizes[1] - 2 * products, 0.0)
+            blocks = halves(self.pairs.left, self.n_threads)
+        for some, others, pairs in blocks:
+            block = out[some, others]
+            scaled = np.empty_like(block)
+            for part in self.kernel.parts:
+                values = part.values(pairs)
+                block += np.multiply(values, part.scale, out=scaled, dtype=out.dtype) if np.ndim(values) else part.scale
+
+    def gradient(self, upstream: Array, names: Collection[str] | None = None) -> dict[str, Array]:
+        """The derivative of ``sum_ij G_ij K_ij``, by those for all heights where these can change."""
+        kernel, points = self.kernel, self.pairs.left
+        of_heights = ["weights", *(f"transform__{name}" for name in kernel.of_transform)]
+        moves_heights = names is None or any(name in names for name in of_heights)
+        numbers = dict.fromkeys((name for part in kernel.parts for name in part.numbers()), 0.0)
+        by_height = np.empty((self.rows.n_columns, self.rows.n_rows) if moves_heights else 0, points.dtype)
+        blocks: Any = [(slice(None), self.pairs)] if self._is_kept else row_blocks(points, points, self.n_threads)
+        for some, pairs in blocks:
+            slopes: dict[Measure, Array] = {}
+            for part in kernel.parts:
+                of_part, of_measures = part.slopes(pairs, upstream[some])
+                numbers |= {name: numbers[name] + value for name, value in of_part.items()}
+                for measure, slope in of_measures.items():
+                    slopes[measure] = slopes[measure] + slope if measure in slopes else slope
+            if moves_heights:
+                # Every pair comes twice.
+                by_height[:, some] = 2 * height_slopes(pairs, slopes, self.n_threads)
+        found = {name: np.asarray(value) for name, value in numbers.items()}
+        if not moves_heights:
+            return found
+        row_of = np.repeat(np.arange(self.rows.n_rows), self.rows.counts)
+        return found | kernel.by_name(self.rows, by_height[self.rows.column_of, row_of].astype(np.float64))
 
 
-def _blocks(left: Rows, right: Rows | None, n_threads: int) -> Iterator[tuple[slice, slice, Distances]]:
-    """Distances of some samples and others, in pieces of bounded size; without ``right`` of each pair once."""
-    n_others = left.n_rows if right is None else right.n_rows
-    step = max(32, BLOCK_NUMBERS // max(1, n_others))
-    for begin in range(0, left.n_rows, step):
-        some = slice(begin, min(begin + step, left.n_rows))
-        others = slice(begin if right is None else 0, n_others)
-        rows = left.block(some.start, some.stop)
-        yield some, others, Distances(rows, (left if right is None else right).block(others.start, n_others), n_threads)
+@dataclass(frozen=True, eq=False)
+class Child:
+    """A kernel in a sum.
+
+    prefix : of the names of its hyperparameters in the sum, for instance "laplacian__"
+    columns : the numbers of the features that it sees, or None for all
+    is_constant : whether it sees a column of ones instead
+    """
+
+    prefix: str
+    columns: Array | None
+    kernel: Any
+    is_constant: bool = False
+
+    def sees_as(self, other: Child) -> bool:
+        """Whether another kernel sees the same features."""
+        if self.columns is None or other.columns is None:
+            return self.columns is other.columns
+        return np.array_equal(self.columns, other.columns)
+
+    def rows(self, rows: Rows) -> Rows:
+        """Samples as it sees them."""
+        if self.is_constant:
+            return Rows.from_array(np.ones((rows.n_rows, 1)))
+        return rows if self.columns is None else rows.select(self.columns)
+
+    def variance_by_part(self, rows: Rows) -> dict[str, float]:
+        """The mean prior variance of samples, by the names of its parts in the sum."""
+        seen = self.rows(rows)
+        inner = self.kernel.variance_by_part(seen)
+        if inner or not self.prefix:
+            return self.named(inner)
+        return {self.prefix.removesuffix("__"): float(np.mean(self.kernel.own(seen)))}
+
+    def spread(self, by_feature: Array, n_features: int) -> Array:
+        """Numbers of its features, (d,), at the places that these have among all, (D,)."""
+        if self.columns is None:
+            return by_feature
+        out = np.zeros(n_features)
+        out[self.columns] = by_feature
+        return out
+
+    def own(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The values by name that belong to it, under the names that it has for them."""
+        return {name.removeprefix(self.prefix): value for name, value in values.items() if name.startswith(self.prefix)}
+
+    def named(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Values by its own names under those that they have in the sum."""
+        return {f"{self.prefix}{name}": value for name, value in values.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class SumValue(KernelValue):
+    """A sum of kernels that share nothing, each on all features or some of them."""
+
+    children: tuple[Child, ...] = ()
+
+    def hyperparameters(self, rows: Rows, noise: float, mean_square: float) -> list[Hyperparameter]:
+        """The noise, and what a search may change of each kernel."""
+        found: dict[str, Hyperparameter] = {}
+        for child in self.children:
+            for one in child.kernel.hyperparameters(child.rows(rows), noise, mean_square):
+                name = one.name if one.name == "noise" else f"{child.prefix}{one.name}"
+                found[name] = replace(one, name=name)
+        return list(found.values())
+
+    def at(self, values: Mapping[str, Any]) -> Self:
+        """The kernel with other values by the names of `hyperparameters`."""
+        children = [replace(child, kernel=child.kernel.at(child.own(values))) for child in self.children]
+        learns_weights = any(child.kernel.learns_weights for child in children)
+        return replace(self, children=tuple(children), learns_weights=learns_weights)
+
+    def scaled(self, factor: float) -> Self:
+        children = [replace(child, kernel=child.kernel.scaled(factor)) for child in self.children]
+        return replace(self, children=tuple(children))
+
+    @property
+    def constant(self) -> float:
+        return sum(child.kernel.constant for child in self.children)
+
+    def variance_by_part(self, rows: Rows) -> dict[str, float]:
+        return {name: value for child in self.children for name, value in child.variance_by_part(rows).items()}
+
+    def log_gradient(self, derivatives: Mapping[str, Array]) -> dict[str, Array]:
+        found: dict[str, Array] = {}
+        for child in self.children:
+            found |= child.named(child.kernel.log_gradient(child.own(derivatives)))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class PairSum(SumValue, PairKernel):
+    """A sum of kernels that are evaluated pair by pair."""
+
+    @property
+    def takes_any_sign(self) -> bool:
+        return all(child.kernel.takes_any_sign for child in self.children)
+
+    @property
+    def interactive_part(self) -> str:
+        for child in self.children:
+            if child.kernel.interactive_part != "this kernel":
+                return child.kernel.interactive_part
+            if child.prefix and child.kernel.exponential is not None:
+                return f"the part {child.prefix.removesuffix('__')!r}"
+        return "this kernel"
+
+    def at(self, values: Mapping[str, Any]) -> Self:
+        return replace(super().at(values), map=None)
+
+    def scaled(self, factor: float) -> Self:
+        return replace(super().scaled(factor), map=None)
+
+    def points(self, rows: Rows, dtype: Any = np.float64, n_threads: int = 1) -> list[Any]:
+        return [child.kernel.points(child.rows(rows), dtype, n_threads) for child in self.children]
+
+    def measured(
+        self, rows: Rows, n_threads: int = 1, dtype: Any = np.float64, before: MeasuredSum | None = None
+    ) -> MeasuredSum:
+        if before is None or before.rows is not rows or not self._has_children_of(before.kernel):
+            each = [child.kernel.measured(child.rows(rows), n_threads, dtype) for child in self.children]
+        else:
+            pairs = zip(self.children, before.each, strict=True)
+            each = [child.kernel.measured(old.rows, n_threads, dtype, old) for child, old in pairs]
+        return MeasuredSum(self, rows, tuple(each))
+
+    def _has_children_of(self, other: Any) -> bool:
+        """Whether another kernel is a sum of as many kernels of the same kinds on the same columns."""
+        if type(other) is not type(self) or len(other.children) != len(self.children):
+            return False
+        pairs = zip(self.children, other.children, strict=True)
+        return all(type(one.kernel) is type(two.kernel) and one.sees_as(two) for one, two in pairs)
+
+    def add_cross(self, left: list[Any], right: list[Any], out: Array, n_threads: int = 1) -> None:
+        for child, *sides in zip(self.children, left, right, strict=True):
+            child.kernel.add_cross(*sides, out, n_threads)
+
+    def own(self, rows: Rows) -> Array:
+        return sum((child.kernel.own(child.rows(rows)) for child in self.children), np.zeros(rows.n_rows))
+
+    def own_gradient(self, rows: Rows) -> dict[str, Array]:
+        found: dict[str, Array] = {}
+        for child in self.children:
+            found |= child.named(child.kernel.own_gradient(child.rows(rows)))
+        return found
+
+    def relevance(self, rows: Rows) -> Array:
+        """Shares of the kernels, each as much as its part of the prior variance."""
+        share = np.zeros(self.n_features)
+        for child in self.children:
+            seen = child.rows(rows)
+            share += child.spread(child.kernel.own(seen).mean() * child.kernel.relevance(seen), self.n_features)
+        return share / max(share.sum(), np.finfo(float).tiny)
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredSum(Measured):
+    """A sum of kernels with its training samples."""
+
+    kernel: PairSum
+    rows: Rows
+    each: tuple[Any, ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows.n_rows, self.rows.n_rows
+
+    @property
+    def dtype(self) -> Any:
+        return self.each[0].dtype
+
+    def add_halves(self, out: Array) -> None:
+        for one in self.each:
+            one.add_halves(out)
+
+    def gradient(self, upstream: Array, names: Collection[str] | None = None) -> dict[str, Array]:
+        found: dict[str, Array] = {}
+        for child, one in zip(self.kernel.children, self.each, strict=True):
+            own = None if names is None else child.own(dict.fromkeys(names))
+            found |= child.named(one.gradient(upstream, own))
+        return found
 
 
 def mean_differences(rows: Rows) -> Array:
     """The mean absolute difference of two different samples in each feature, (D,)."""
-    values = np.sort(rows.to_dense(), axis=0)
-    n = len(values)
-    ranks = 2.0 * np.arange(n) - n + 1
-    return 2 * ranks @ values / max(1, n * (n - 1))
+    n = rows.n_rows
+    counts = np.bincount(rows.column_of, minlength=rows.n_columns)
+    order = np.lexsort((rows.values, rows.column_of))
+    column_of, values = rows.column_of[order], rows.values[order]
+    # The place of a value in its sorted column: zeros come between negative and positive ones.
+    rank = np.arange(len(values)) - (np.cumsum(counts) - counts)[column_of]
+    rank += np.where(values > 0, n - counts[column_of], 0)
+    sums = np.bincount(column_of, (2.0 * rank - n + 1) * values, minlength=rows.n_columns)
+    return 2 * np.maximum(sums, 0.0) / max(1, n * (n - 1))
+
+
+def mean_chi2(rows: Rows) -> Array:
+    """The mean of chi2 over pairs of samples, up to 1,000, in each feature, (D,): the variance of its terms."""
+    some = rows.take(np.arange(0, rows.n_rows, max(1, -(-rows.n_rows // AVERAGED_SAMPLES))))
+    data = Distribution.of(some, by_column=True)
+    Z = Direct(greedy_points(data, CHI2_TERMS)[:, None] * data.scales).transform(some.to_csr())
+    means, squares = (np.asarray(one.mean(axis=0)).ravel() for one in (Z, Z.multiply(Z)))
+    return np.maximum(squares - means**2, 0.0).reshape(-1, rows.n_columns).sum(axis=0)
 
 
 def mean_squared_differences(rows: Rows) -> Array:
     """The mean squared difference of two different samples in each feature, (D,)."""
-    values = rows.to_dense()
-    return 2 * values.var(axis=0, ddof=1) if len(values) > 1 else np.zeros(rows.n_columns)
-
-
-class DenseOperator(KernelOperator):
-    """The matrix itself, for a kernel that can be evaluated: made when it is first needed, and kept until `release`.
-
-    Offers `Updates`, `Tuning` and `Matrix`.
-
-    Parameters
-    ----------
-    rows : Rows
-        The training samples, raw values.
-    kernel : PairKernel
-    n_threads : int
-    matrix : array (N, N), optional
-        If it is there already.
-    """
-
-    block_width = 16
-
-    def __init__(self, rows: Rows, kernel: PairKernel, n_threads: int = 1, matrix: Array | None = None):
-        """Keep the samples; the matrix is not made yet."""
-        if rows.n_rows > MOST_EXACT_SAMPLES:
-            raise ValueError(
-                f"This kernel is exact and needs its matrix, for which {rows.n_rows:,} samples are too many: learn "
-                f"from at most {MOST_EXACT_SAMPLES:,} of them, or with another kernel."
-            )
-        self.rows = rows
-        self.n_samples, self.n_features = rows.n_rows, rows.n_columns
-        self.cost = self.n_samples**2
-        self.kernel: PairKernel = kernel
-        self.n_threads = n_threads
-        self._lock = threading.Lock()
-        self._matrix = matrix
-        self.scale = power_of_two(float(kernel.own(rows).max(initial=0.0)))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"rows": self.rows, "kernel": self.kernel, "n_threads": self.n_threads}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
-
-    def release(self) -> None:
-        self._matrix = None
-
-    def matrix(self) -> Array:
-        return self._kept().copy()
-
-    def _kept(self) -> Array:
-        """The matrix, which nobody may change."""
-        with self._lock:
-            if self._matrix is None:
-                self._matrix = self.kernel.pairs(self.rows, None, self.n_threads)
-            return self._matrix
-
-    def matmat(self, vectors: Array, precision: Precision = "double") -> Array:
-        with suited_blas(2.0 * self.cost * vectors.shape[1]):
-            return self._kept() @ vectors
-
-    def columns(self, index: Array, precision: Precision = "double") -> Array:
-        matrix = self._matrix
-        out = self.cross(self.rows, self.rows.take(index)) if matrix is None else matrix[:, index]
-        return out if precision == "double" else (out / self.scale).astype(np.float32)
-
-    def diagonal(self, rows: Rows | None = None) -> Array:
-        return self.kernel.own(self.rows if rows is None else rows)
-
-    def cross(self, rows: Rows, others: Rows | None = None) -> Array:
-        return self.kernel.pairs(rows, self.rows if others is None else others, self.n_threads)
-
-    def table(self, alpha: Array) -> PairTable:
-        return PairTable(self.kernel, self.rows, alpha)
-
-    def relevance(self) -> Array:
-        return self.kernel.relevance(self.rows)
-
-    def with_threads(self, n_threads: int) -> DenseOperator:
-        if n_threads == self.n_threads:
-            return self
-        return DenseOperator(self.rows, self.kernel, n_threads, self._matrix)
-
-    def to_state(self, writer: Writer) -> None:
-        self.rows.to_state(writer)
-
-    @classmethod
-    def from_state(cls, reader: Reader, kernel: Any, n_samples: int, n_features: int, n_threads: int) -> DenseOperator:
-        return cls(Rows.from_state(reader, n_samples, n_features), kernel, n_threads)
-
-    def training_rows(self) -> Rows:
-        return self.rows
-
-    def extend(self, rows: Rows) -> DenseOperator:
-        """The operator with further samples; a matrix that is there is bordered."""
-        matrix = self._matrix
-        if matrix is not None:
-            n, n_all = self.n_samples, self.n_samples + rows.n_rows
-            longer = np.empty((n_all, n_all))
-            longer[:n, :n] = matrix
-            longer[n:, :n] = self.cross(rows)
-            longer[:n, n:] = longer[n:, :n].T
-            longer[n:, n:] = self.kernel.pairs(rows, None, self.n_threads)
-            matrix = longer
-        return DenseOperator(self.rows.followed_by(rows), self.kernel, self.n_threads, matrix)
-
-    def remove(self, index: Any) -> DenseOperator:
-        kept = np.delete(np.arange(self.n_samples), np.asarray(index, int))
-        matrix = None if self._matrix is None else self._matrix[np.ix_(kept, kept)]
-        return DenseOperator(self.rows.take(kept), self.kernel, self.n_threads, matrix)
-
-    def with_kernel(self, kernel: Any) -> DenseOperator:
-        check_same_kind(self.kernel, kernel)
-        return DenseOperator(self.rows, kernel, self.n_threads)
-
-    def gradient(self, left: Array, right: Array, sums: Array | None = None) -> dict[str, Array]:
-        if sums is None:
-            return self._gradient(left, right)
-        found = [self._gradient(left * some, right) for some in sums.T]
-        return {name: np.stack([one[name] for one in found], axis=-1) for name in found[0]}
-
-    def _gradient(self, left: Array, right: Array) -> dict[str, Array]:
-        upstream = left @ right.T
-        return self.matrix_gradient((upstream + upstream.T) / 2)
-
-    def matrix_gradient(self, upstream: Array) -> dict[str, Array]:
-        return self.kernel.pair_gradient(self.rows, upstream, self.n_threads)
-
-    def trace_gradient(self) -> dict[str, Array]:
-        return self.kernel.own_gradient(self.rows)
-
-
-@dataclass(frozen=True, eq=False)
-class PairTable:
-    """``x -> k(x)^T alpha`` by kernel values with all training samples; alpha (N, M)."""
-
-    kernel: PairKernel
-    rows: Rows
-    alpha: Array
-
-    def evaluate(self, rows: Rows, n_threads: int = 1) -> Array:
-        out = np.empty((rows.n_rows, self.alpha.shape[1]))
-        step = max(32, BLOCK_NUMBERS // max(1, self.rows.n_rows))
-        for begin in range(0, rows.n_rows, step):
-            some = slice(begin, min(begin + step, rows.n_rows))
-            out[some] = self.kernel.pairs(rows.block(some.start, some.stop), self.rows, n_threads) @ self.alpha
-        return out
+    n = rows.n_rows
+    counts = np.bincount(rows.column_of, minlength=rows.n_columns)
+    means = np.bincount(rows.column_of, rows.values, minlength=rows.n_columns) / max(1, n)
+    squares = np.bincount(rows.column_of, (rows.values - means[rows.column_of]) ** 2, minlength=rows.n_columns)
+    return 2 * (squares + (n - counts) * means**2) / max(1, n - 1)

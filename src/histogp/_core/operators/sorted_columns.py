@@ -40,7 +40,8 @@ class SortedOperator(KernelOperator):
     def __init__(self, data: SortedColumns, kernel: Intersection, n_threads: int = 1, levels: Any = _UNKNOWN):
         """Check that heights ascend with values in each column; ``levels`` of the data, None: too many."""
         self.data = data
-        self.n_samples, self.n_features, self.cost = data.n_rows, data.n_columns, data.n_nonzeros
+        self.n_samples, self.n_features = data.n_rows, kernel.n_features
+        self.cost = self.n_nonzeros = data.n_nonzeros
         self.kernel: Intersection = kernel
         self.n_threads = n_threads
         self._lock = threading.RLock()
@@ -75,9 +76,10 @@ class SortedOperator(KernelOperator):
 
     # 16 float32 fill a cache line, so that a gather costs one miss.
     block_width = column_loops.LANES
+    most_searched = None
 
     def training_rows(self) -> Rows:
-        return self.data.to_rows(self.data.values, self.n_threads)
+        return self.kernel.unseen(self.data.to_rows(self.data.values, self.n_threads))
 
     def matmat(self, vectors: Array, precision: Precision = "double") -> Array:
         """``K @ vectors``: (N, M) to (N, M) float64, ``block_width`` vectors in one sweep over the sorted columns."""
@@ -141,7 +143,7 @@ class SortedOperator(KernelOperator):
 
     def diagonal(self, rows: Rows | None = None) -> Array:
         if rows is not None:
-            return rows.row_sums(self.kernel.heights(rows))
+            return self.kernel.own(rows)
         return self._derive("diagonal", lambda: self.data.row_sums(self.heights)).copy()
 
     def columns(self, index: Array, precision: Precision = "double") -> Array:
@@ -163,12 +165,14 @@ class SortedOperator(KernelOperator):
 
     def with_kernel(self, kernel: Any) -> SortedOperator:
         check_same_kind(self.kernel, kernel)
+        if not kernel.sees_as(self.kernel):
+            return SortedOperator(SortedColumns.from_rows(kernel.seen(self.training_rows())), kernel, self.n_threads)
         return SortedOperator(self.data, kernel, self.n_threads, self._levels)
 
     def gradient(self, left: Array, right: Array, sums: Array | None = None) -> dict[str, Array]:
         names, profiles = self._derive("profiles", self._profiles)
         coefficients = np.ones((left.shape[1], 1)) if sums is None else sums
-        forms = np.zeros((self.n_features, len(names), coefficients.shape[1]))
+        forms = np.zeros((self.data.n_columns, len(names), coefficients.shape[1]))
         for begin in range(0, left.shape[1], self.block_width):
             some = slice(begin, begin + self.block_width)
             self._add_forms(profiles, left[:, some], right[:, some], coefficients[some], forms)
@@ -188,7 +192,7 @@ class SortedOperator(KernelOperator):
             traces = columns.column_sums(self._level_heights(self._levels) * self._levels.frequencies[columns.row_of])
         else:
             traces = self.data.column_sums(self.heights)
-        return traces / max(traces.sum(), np.finfo(float).tiny)
+        return self.kernel.by_feature(traces) / max(traces.sum(), np.finfo(float).tiny)
 
     def _by_name(self, names: list[str], values: Array) -> dict[str, Array]:
         """Values (D, P, ...) for the hyperparameters with these names."""
@@ -232,6 +236,7 @@ class SortedOperator(KernelOperator):
         return other
 
     def extend(self, rows: Rows) -> SortedOperator:
+        rows = self.kernel.seen(rows)
         levels = self._levels.extend(rows) if self._has_levels else _UNKNOWN
         return SortedOperator(self.data.extend(rows), self.kernel, self.n_threads, levels)
 
@@ -241,7 +246,7 @@ class SortedOperator(KernelOperator):
     def table(self, alpha: Array) -> LookupTable | NodeTable:
         if (levels := self._few_levels()) is not None:
             return self._level_table(levels, alpha)
-        return LookupTable(self.data, self.heights, alpha, self.kernel.heights, self.n_threads)
+        return LookupTable(self.data, self.heights, alpha, self.kernel.transform_rows, self.n_threads)
 
     def _level_table(self, levels: Levels, alpha: Array) -> NodeTable:
         """A predictor is linear between training values: with few of them a node at each is all it takes."""
@@ -261,7 +266,7 @@ class SortedOperator(KernelOperator):
             layout.starts,
             layout.heights,
             0,
-            self.n_features,
+            self.data.n_columns,
             out,
         )
         return NodeTable(layout, out)
@@ -273,17 +278,22 @@ class SortedOperator(KernelOperator):
         # min(h, x)^2 = min(h^2, x^2): the table of the squared heights, all coefficients one.
         ones = np.ones((self.n_samples, 1))
         squared = self.heights**2
-        return LookupTable(self.data, squared, ones, lambda rows: self.kernel.heights(rows) ** 2, self.n_threads)
+
+        def squared_heights(rows: Rows) -> Rows:
+            heights = self.kernel.transform_rows(rows)
+            return heights.with_values(heights.values**2)
+
+        return LookupTable(self.data, squared, ones, squared_heights, self.n_threads)
 
     def floor_table(self, n_bins: int, ceiling: float) -> FloorTable:
         """``x -> K(x, x) - c / ceiling``, (n,), where c does not exceed the function of `norm_table`: tabulated."""
         top = last_of_each_column(self.data, self.heights)
         places = np.append(top[:, None] * (np.arange(n_bins + 1) / n_bins), 0.0)
-        starts = np.arange(self.n_features + 1) * (n_bins + 1)
+        starts = np.arange(self.data.n_columns + 1) * (n_bins + 1)
         out, ones = np.zeros((len(places), 1)), np.ones((self.n_samples, 1))
         # As in `norm_table`.
         self._sweep(table_loops.fill_nodes, self.heights**2, ones, starts, places**2, out)
-        exact = out[:-1].reshape(self.n_features, n_bins + 1) / ceiling
+        exact = out[:-1].reshape(self.data.n_columns, n_bins + 1) / ceiling
         values = exact.astype(np.float32)
         values = np.where(values > exact, np.nextafter(values, np.float32(0)), values)
         with np.errstate(divide="ignore", over="ignore"):
@@ -332,7 +342,7 @@ class SortedOperator(KernelOperator):
     def from_state(
         cls, reader: Reader, kernel: Any, n_samples: int, n_features: int, n_threads: int = 1
     ) -> SortedOperator:
-        return cls(SortedColumns.from_state(reader, n_samples, n_features), kernel, n_threads)
+        return cls(SortedColumns.from_state(reader, n_samples, kernel.n_columns), kernel, n_threads)
 
     def release(self) -> None:
         """Drop what was derived for speed; it comes back when it is needed."""
@@ -425,6 +435,10 @@ class Heights(KernelValue):
     transform: Any = None
     of_transform: Mapping[str, Array] = field(default_factory=dict)
 
+    def seen(self, rows: Rows) -> Rows:
+        """Samples as the kernel sees them, (n, n_columns)."""
+        return rows
+
     def heights(self, data: Nonzeros) -> Array:
         """``w g(x)`` for the non-zeros of `Rows` or `SortedColumns`, (nnz,)."""
         return self.weighted(self.transformed(data), data)
@@ -452,7 +466,7 @@ class Heights(KernelValue):
         return np.copysign(heights, data.values) if has_signs else heights
 
     def transformed_row(self, values: Array) -> Array:
-        """``g_d(values_d)`` for one value a dimension, (D,)."""
+        """``g_d(values_d)`` for one value of each column that the kernel sees, (n_columns,)."""
         row = Rows.from_array(values[None])
         out = np.zeros(len(values))
         out[row.column_of] = self.transformed(row)
@@ -460,7 +474,8 @@ class Heights(KernelValue):
 
     def transform_rows(self, rows: Rows) -> Rows:
         """Rows with the heights ``w g(x)`` in place of the values x."""
-        return rows.with_values(self.heights(rows))
+        seen = self.seen(rows)
+        return seen.with_values(self.heights(seen))
 
     def profiles(self, transformed: Array, data: Nonzeros) -> dict[str, Array]:
         """For every hyperparameter the function ``q`` of the derivative of K, on the non-zeros, (nnz,).
@@ -524,3 +539,24 @@ class Heights(KernelValue):
 @dataclass(frozen=True, eq=False)
 class Intersection(Heights):
     """The histogram intersection kernel, ``K = sum_d min(h_d(x), h_d(x'))``."""
+
+    def sees_as(self, other: Any) -> bool:
+        """Whether another kernel of this kind sees the same columns."""
+        return True
+
+    def own(self, rows: Rows) -> Array:
+        """``K(x, x)`` of each sample, (n,)."""
+        heights = self.transform_rows(rows)
+        return heights.row_sums(heights.values)
+
+    def unseen(self, rows: Rows) -> Rows:
+        """Samples as they were given, of those that the kernel sees."""
+        return rows
+
+    def sorted(self, X: Any, n_threads: int = 1) -> SortedColumns:
+        """The columns that the kernel sees of training samples, an array or CSR (N, D)."""
+        return SortedColumns.from_array(X, n_threads)
+
+    def by_feature(self, by_column: Array) -> Array:
+        """Sums over the columns of each feature, (n_columns,) to (D,)."""
+        return by_column

@@ -68,7 +68,8 @@ class Exact:
         self.data = data
 
     def __call__(self, space: Space, theta: Array) -> Likelihood:
-        return exact_likelihood(*self.data.at(space, theta), self.data.targets, derivatives=True)
+        names = [one.name for one in space.free]
+        return exact_likelihood(*self.data.at(space, theta), self.data.targets, derivatives=True, names=names)
 
 
 class Bounded:

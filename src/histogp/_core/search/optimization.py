@@ -13,12 +13,13 @@ from scipy import optimize
 from histogp._core.data import Array
 from histogp._core.kernel_values import Hyperparameter
 from histogp._core.likelihood import BoundName, Likelihood
+from histogp._core.operators.contract import Matrix
 from histogp._core.search.ard import search_weights
 from histogp._core.search.feature_objective import FeatureObjective
 from histogp._core.search.objectives import Bounded, Data, Estimated, Exact, Objective
 from histogp._core.search.priors import Priors
 from histogp._core.search.quasi_newton import Minimum, minimize
-from histogp._core.search.space import Coordinates, Space
+from histogp._core.search.space import Coordinates, Space, is_scale, is_weights
 from histogp._core.solvers.problem import SolverOptions
 from histogp._core.threads import single_threaded_blas
 
@@ -89,7 +90,7 @@ def optimize_likelihood(
     """
     search = _Search(data, space, options, rng, report)
     interrupted = False
-    few_threads = not FeatureObjective.suits(data.operator) and (
+    few_threads = not search.by_features and (
         options.method != "exact" or data.operator.n_samples <= MOST_SERIAL_SAMPLES
     )
     try:
@@ -133,15 +134,21 @@ class _Search:
         self.n_samples = data.operator.n_samples
         self.priors = Priors(data, options.prior_width, space.noise)
         self.first_data = data if self.n_samples <= self.subset_size() else self.subset(self.subset_size())
+        finds_weights = any(is_weights(one.name) for one in space.free)
+        self.by_features = (
+            FeatureObjective.suits(data.operator)
+            if finds_weights
+            else FeatureObjective.suits_scale(data.operator, data.noise)
+        )
         self.objective = self.make_objective()
 
     def make_objective(self) -> Objective:
         options = self.options
         if options.method == "bound":
             return Bounded(self.data, options.bound, options.solver, int(self.rng.integers(2**31)))
-        if FeatureObjective.suits(self.data.operator):
+        if self.by_features:
             return FeatureObjective(self.data)
-        if options.method == "exact" or self.first_data is self.data:
+        if options.method == "exact" or self.first_data is self.data or self.has_matrix():
             return Exact(self.data)
         return self.make_estimated(self.data)
 
@@ -152,18 +159,22 @@ class _Search:
                 f'optimize="bound" cannot search {len(self.space.start)} hyperparameters, at most '
                 f'{MOST_SIMPLEX_PARAMETERS}; optimize="gradient" can.'
             )
-        weights = next((one for one in self.space.free if one.name == "weights"), None)
-        if weights is None:
+        weights = [one for one in self.space.free if is_weights(one.name)]
+        if not weights:
             self.search_few(self.space, self.space.start)
             return
-        # First one scale for all weights: a place to start from, and the unit of the prior.
-        common = replace(self.space, free=_with_one_weight(self.space.free))
-        theta = self.search_few(common, common.start)
-        if self.best is None:
-            return
-        rates = self.options.sparsity / (common.values(theta)["scale"] * weights.start)
+        theta = self.space.start
+        unit: Any = 1.0
+        if [one.name for one in weights] == ["weights"] and not any(is_scale(one.name) for one in self.space.free):
+            # First one scale for all weights: a place to start from, and the unit of the prior.
+            common = replace(self.space, free=_with_one_weight(self.space.free))
+            theta = self.search_few(common, common.start)
+            if self.best is None:
+                return
+            unit = common.values(theta)["scale"]
+            theta = self.to_whole_space(common, theta)
+        rates = self.options.sparsity / (unit * np.concatenate([one.start for one in weights]))
         self.priors.rates = rates
-        theta = self.to_whole_space(common, theta)
         self.best_value = -np.inf  # from here on with the prior
         if isinstance(self.objective, Estimated):
             self.converged &= search_weights(
@@ -177,7 +188,8 @@ class _Search:
             )
         else:
             self.search_few(self.space, theta)
-        self.prune_weights(self.best[0])
+        if self.best is not None:
+            self.prune_weights(self.best[0])
 
     def search_few(self, space: Space, start: Array) -> Array:
         """Search a space of few hyperparameters by the method that suits them; the theta found."""
@@ -187,7 +199,7 @@ class _Search:
             begin = self.priors.sensible_start(coordinates, begin)
         if self.options.method == "bound":
             x = self.search_by_simplex(coordinates, begin)
-        elif "weights" in coordinates.names:
+        elif any(map(is_weights, coordinates.names)):
             x = self.search_by_derivatives(coordinates, begin)
         else:
             x = self.search_growing_subsets(coordinates, begin)
@@ -245,7 +257,8 @@ class _Search:
 
     def search_growing_subsets(self, coordinates: Coordinates, start: Array) -> Array:
         """Exactly on a small subset, then with more samples and at last all, each time from what was found before."""
-        in_one_step = self.options.warm or self.objective.is_exact
+        grows = self.options.method == "gradient" and self.has_matrix() and self.first_data is not self.data
+        in_one_step = self.options.warm or (self.objective.is_exact and not grows)
         objective: Objective = self.objective if in_one_step else Exact(self.first_data)
         size = objective.data.operator.n_samples
         hessian = np.diag(self.guess_stiffness(coordinates, size))
@@ -268,7 +281,8 @@ class _Search:
     ) -> Minimum:
         """The minimum found by quasi-Newton steps from ``start``, as exactly as the objective allows."""
         # What a warm search could still gain by exact steps is less than the next samples will change.
-        is_exact = objective.is_exact and not self.options.warm
+        grown = self.has_matrix() and self.first_data is not self.data
+        is_exact = objective.is_exact and not self.options.warm and not grown
         gain = SUBSET_GAIN if objective is not self.objective else EXACT_GAIN if is_exact else SMALLEST_GAIN
         return minimize(
             lambda x: self.evaluate(objective, coordinates, x),
@@ -283,6 +297,10 @@ class _Search:
     def guess_stiffness(self, coordinates: Coordinates, n_samples: int) -> Array:
         """A first guess of the second derivatives of the likelihood: large for the noise, small for a transform."""
         return n_samples * self.data.targets.shape[1] * np.where(coordinates.names == "noise", 1 / 4, 1 / 40)
+
+    def has_matrix(self) -> bool:
+        """Whether a matrix is at hand, so that the exact likelihood takes little more than a product."""
+        return self.data.operator.offer(Matrix) is not None
 
     def subset(self, size: int) -> Data:
         return self.data.subset(np.sort(self.rng.choice(self.n_samples, size, replace=False)))
@@ -306,7 +324,7 @@ class _Search:
         parts = []
         for one, values in self.space.parts(theta):
             relative = values / one.start
-            keep = (one.name != "weights") | (relative >= NEGLIGIBLE_WEIGHT_SHARE * relative.max())
+            keep = (not is_weights(one.name)) | (relative >= NEGLIGIBLE_WEIGHT_SHARE * relative.max())
             parts.append(np.where(keep, np.log(values), -np.inf))
         pruned = np.concatenate(parts)
         before, after = (self.evaluate_if_possible(self.objective, self.space, point) for point in (theta, pruned))
@@ -349,9 +367,11 @@ class _Search:
             "n_products": result.n_products,
         }
         for one, values in self.space.parts(theta):
-            if one.name == "weights":
+            if is_weights(one.name):
                 relative = values / one.start
-                row["n_weights"] = int(np.sum(relative >= NEGLIGIBLE_WEIGHT_SHARE * relative.max()))
+                row[one.name.removesuffix("weights") + "n_weights"] = int(
+                    np.sum(relative >= NEGLIGIBLE_WEIGHT_SHARE * relative.max())
+                )
             else:
                 row[one.name] = float(values[0]) if one.value_of is None else values
         self.path.append(row)

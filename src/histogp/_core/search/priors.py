@@ -6,7 +6,7 @@ import numpy as np
 
 from histogp._core.data import Array
 from histogp._core.search.objectives import Data
-from histogp._core.search.space import Coordinates
+from histogp._core.search.space import Coordinates, is_scale, is_weights
 
 # The middle of the noise's prior, in units of the mean square of the targets.
 NOISE_SHARE = 0.1
@@ -34,15 +34,16 @@ class Priors:
     def penalty(self, coordinates: Coordinates, theta: Array) -> tuple[float, Array]:
         """Minus the logarithm of the density, and its derivative for theta."""
         names = coordinates.names
-        slope = np.where(names == "weights", np.exp(theta), 0.0)
-        slope[names == "weights"] *= self.rates
+        of_weights = np.array([is_weights(name) for name in names], bool)
+        slope = np.where(of_weights, np.exp(theta), 0.0)
+        slope[of_weights] *= self.rates
         value = slope.sum()
         if self.width is None:
             return value, slope
         away = []
         if "noise" in names:
             away.append((theta[names == "noise"][0] - self._noise_middle, 1.0 * (names == "noise")))
-        if "scale" in names or "weights" in names:
+        if of_weights.any() or any(map(is_scale, names)):
             variance, its_slope = coordinates.log_variance(theta)
             away.append((variance - np.log(self.mean_square), its_slope))
         for distance, its_slope in away:

@@ -12,6 +12,16 @@ from histogp._core.kernel_values import WIDEST_FACTOR, Hyperparameter, KernelVal
 from histogp._core.operators.contract import KernelOperator, tuning_of
 
 
+def is_weights(name: str) -> bool:
+    """Whether a hyperparameter is the weights of features, of a kernel or of a part of a sum."""
+    return name.rpartition("__")[2] == "weights"
+
+
+def is_scale(name: str) -> bool:
+    """Whether a hyperparameter is the scale of a kernel or of a part of a sum, and none of a transform."""
+    return name == "scale" or (name.endswith("__scale") and name.split("__")[-2] != "transform")
+
+
 @dataclass(frozen=True, eq=False)
 class Space:
     """A point is a vector theta of the logarithms of all free hyperparameters.
@@ -39,8 +49,9 @@ class Space:
             return space
         known = [one.name for one in free]
         full_names = [
-            name if name in known else next((full for full in known if full.endswith(f"__{name}")), name)
+            full
             for name in names
+            for full in ([name] if name in known else [full for full in known if full.endswith(f"__{name}")] or [name])
         ]
         for name in full_names:
             if name not in known:

@@ -10,7 +10,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, lapack, s
 
 from histogp._core.data import Array, Rows, dense
 from histogp._core.least_squares.statistics import StreamingStatistics, Sums
-from histogp._core.operators.contract import Features, KernelOperator, require, updates_of
+from histogp._core.operators.contract import Features, KernelOperator, Matrix, require, updates_of
 from histogp._core.solvers.problem import MOST_DENSE_SAMPLES, Callback, Noise, Solution, SolverOptions, relative
 from histogp._core.solvers.system import ROWS_AT_ONCE, System
 from histogp._core.threads import suited_blas
@@ -21,8 +21,9 @@ MOST_PANELS = 32
 
 # Kernel values that are solved for together with dense factors.
 DENSE_BLOCK_NUMBERS = 2**18
-# Features up to which a factor is quicker than conjugate gradients, and its memory (half a gigabyte) is tolerable.
-MOST_COMPONENTS = 8192
+# Refinements of a solution by factors in single precision, and the residual that they aim at, at most.
+MOST_REFINEMENTS = 20
+REFINED_TOL = 1e-6
 
 
 class DirectSystem(System):
@@ -49,19 +50,39 @@ class DirectSystem(System):
             outputs = np.zeros(n_sides, int)
         elif outputs is None:
             outputs = np.arange(n_sides)
+        values = self._by_factors(sides, outputs)
+        residual = np.zeros_like(values)
+        largest = np.abs(sides).max(axis=0)
+        if verify or self.is_rounded:
+            residual = self._residual(sides, values, outputs)
+        if self.is_rounded:
+            # The factor is that of a matrix with errors in the seventh digit: what is missing is solved for again.
+            for _ in range(MOST_REFINEMENTS):
+                if np.all(relative(residual, largest) <= min(tol, REFINED_TOL)):
+                    break
+                values += self._by_factors(residual, outputs)
+                residual = self._residual(sides, values, outputs)
+        reached = relative(residual, largest)
+        # The tolerance is not aimed at, but a solution that misses it, for tiny noise, does not count as converged.
+        return Solution(
+            values, residual, reached, n_iterations=1, n_products=n_sides, converged=bool(np.all(reached <= tol))
+        )
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether factors are in single precision."""
+        return False
+
+    def _by_factors(self, sides: Array, outputs: Array) -> Array:
         values = np.empty_like(sides)
         with suited_blas(2.0 * sides.size * len(sides)):
             for output in np.unique(outputs):
                 own = outputs == output
                 values[:, own] = self.factors[output].solve(sides[:, own])
-        residual = np.zeros_like(values)
-        if verify:
-            residual = sides - self.operator.matmat(values) - self.noise.diagonals()[:, outputs] * values
-        reached = relative(residual, np.abs(sides).max(axis=0))
-        # The tolerance is not aimed at, but a solution that misses it, for tiny noise, does not count as converged.
-        return Solution(
-            values, residual, reached, n_iterations=1, n_products=n_sides, converged=bool(np.all(reached <= tol))
-        )
+        return values
+
+    def _residual(self, sides: Array, values: Array, outputs: Array) -> Array:
+        return sides - self.operator.matmat(values) - self.noise.diagonals()[:, outputs] * values
 
     def with_options(self, options: SolverOptions) -> Self:
         return replace(self, options=options)  # type: ignore[type-var]
@@ -86,19 +107,25 @@ class DenseSystem(DirectSystem):
         cls, operator: KernelOperator, noise: Noise, n_outputs: int, options: SolverOptions, rng: np.random.Generator
     ) -> DenseSystem:
         """Factorize; in time cubic in the number of samples."""
-        matrix = operator.matrix()
-        return cls(operator, noise, options, tuple(Factor.of(matrix, one) for one in noise.diagonals().T))
+        matrix, diagonals = operator.matrix(), noise.diagonals().T
+        others = [Factor.of(matrix.copy(), one) for one in diagonals[:-1]]
+        return cls(operator, noise, options, (*others, Factor.of(matrix, diagonals[-1])))
 
     @property
     def is_light(self) -> bool:
-        return len(self.factors) == 1 and self.operator.n_samples <= MOST_DENSE_SAMPLES
+        is_expected = self.operator.n_samples <= MOST_DENSE_SAMPLES or self.operator.offer(Matrix) is not None
+        return len(self.factors) == 1 and is_expected
+
+    @property
+    def is_rounded(self) -> bool:
+        return self.factors[0].panels[0][1].dtype == np.float32
 
     def mean_weights(self, targets: Array) -> None:
         return None
 
     def updated(self, operator: KernelOperator, rows: Rows, noise: Noise) -> DenseSystem | None:
-        """The system with rows appended to its factors; None if the noise of the present samples has changed."""
-        if not self._has_noise(noise):
+        """The system with rows appended to its factors; None if they are rounded, or the noise has changed."""
+        if self.is_rounded or not self._has_noise(noise):
             return None
         n_old = self.operator.n_samples
         factors = self.factors
@@ -170,7 +197,7 @@ class Factor:
 
     @classmethod
     def of(cls, matrix: Array, diagonal: Array) -> Factor:
-        """The factor of ``A = matrix + diag(diagonal)``."""
+        """The factor of ``A = matrix + diag(diagonal)``; the matrix is overwritten."""
         return cls(((np.empty((len(matrix), 0)), _triangle(matrix, diagonal)),))
 
     @property
@@ -181,7 +208,8 @@ class Factor:
     def solve(self, sides: Array) -> Array:
         """``A^-1 b`` for each column of b (N, M)."""
         if len(self.panels) == 1:
-            return cho_solve((self.panels[0][1], True), sides, check_finite=False)
+            triangle = self.panels[0][1]
+            return cho_solve((triangle, True), sides.astype(triangle.dtype), check_finite=False)
         out = self._half_solved(sides)
         for left, triangle in reversed(self.panels):
             before, own = slice(0, left.shape[1]), slice(left.shape[1], left.shape[1] + len(triangle))
@@ -206,14 +234,15 @@ class Factor:
 
 
 def _triangle(matrix: Array, diagonal: Array) -> Array:
-    system = matrix.copy()
-    system[np.diag_indices_from(system)] += diagonal
+    """The lower factor of ``matrix + diag(diagonal)``, in the place of the matrix."""
+    trace = matrix.diagonal().sum()
+    matrix[np.diag_indices_from(matrix)] += diagonal
     try:
-        return cho_factor(system.T, lower=True, overwrite_a=True, check_finite=False)[0]
+        return cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)[0]
     except LinAlgError:
         raise ValueError(
-            f"The kernel matrix with noise {diagonal.min():g} is not positive definite in float64; "
-            f"use a larger noise, at least about {1e-14 * matrix.diagonal().sum():.0e} here."
+            f"The kernel matrix with noise {diagonal.min():g} is not positive definite in {matrix.dtype}; "
+            f"use a larger noise, at least about {50 * np.finfo(matrix.dtype).eps * trace:.0e} here."
         ) from None
 
 
@@ -263,7 +292,11 @@ class FeatureFactor:
         return FeatureFactor(operator, np.concatenate([self.diagonal, diagonal]), gram, factor_of(gram))
 
     def variance(self, rows: Rows, n_threads: int = 1) -> Array:
-        """``phi(x)^T C^-1 phi(x)``, the latent variance of test rows, (n,)."""
+        """``phi(x)^T C^-1 phi(x)``, and what features leave of the prior: the latent variance of test rows, (n,)."""
+        return self._of_features(rows, n_threads) + features_of(self.operator).remainder(rows)
+
+    def _of_features(self, rows: Rows, n_threads: int = 1) -> Array:
+        """``phi(x)^T C^-1 phi(x)`` of test rows, (n,)."""
         out = np.empty(rows.n_rows)
         with suited_blas(float(rows.n_rows) * len(self.factor) ** 2):
             for some, Z in features_of(self.operator.with_threads(n_threads)).blocks(rows):
@@ -272,16 +305,16 @@ class FeatureFactor:
         return out
 
     def covariance(self, rows: Rows) -> Array:
-        """``phi(x)^T C^-1 phi(x')`` of all pairs of test rows, (n, n)."""
+        """The latent covariance of all pairs of test rows, (n, n)."""
         Z = np.concatenate([dense(block) for _, block in features_of(self.operator).blocks(rows)])
         half = solve_triangular(self.factor, Z.T, lower=True, check_finite=False)
-        return half.T @ half
+        return half.T @ half + features_of(self.operator).remainder(rows, rows)
 
     def inverse_diagonal(self, index: Array) -> Array:
         """``[A^-1]_ii`` of training samples, (n,)."""
         noise = self.diagonal[index]
         rows = updates_of(self.operator).training_rows().take(index)
-        return (1 - self.variance(rows) / noise) / noise
+        return (1 - self._of_features(rows) / noise) / noise
 
 
 def features_of(operator: KernelOperator) -> Features:

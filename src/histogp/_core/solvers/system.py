@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from histogp._core.data import Array, Rows
-from histogp._core.operators.contract import KernelOperator, cross_blocks
+from histogp._core.operators.contract import KernelOperator, cross_blocks, prior_covariance
 from histogp._core.solvers.problem import Callback, Noise, Solution, SolverOptions
 
 # The residual may hide this part of a variance by its bound, which is far above the error for most data. Otherwise the
@@ -98,7 +98,7 @@ class System(ABC):
             worst = max(worst, excess)
         # To second order in the residuals, and symmetric.
         explained = kernel.T @ values + values.T @ residual
-        out = self.operator.cross(rows, rows) - (explained + explained.T) / 2
+        out = prior_covariance(self.operator, rows, rows) - (explained + explained.T) / 2
         np.fill_diagonal(out, np.clip(out.diagonal(), 0.0, None))
         return out, worst
 

@@ -42,7 +42,6 @@ class Shape(NamedTuple):
     """The model that something was prepared for."""
 
     kernel: Any
-    n_features: int
     n_samples: int
 
 

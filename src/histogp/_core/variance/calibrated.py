@@ -81,7 +81,7 @@ class CalibratedTables:
     @classmethod
     def from_state(cls, reader: Reader, shape: Shape) -> tuple[None, CalibratedTables]:
         """The tables in a model file; believes nothing."""
-        layout = NodeLayout.from_state(reader, shape.kernel, shape.n_features)
+        layout = NodeLayout.from_state(reader, shape.kernel, shape.kernel.n_columns)
         left_out = reader.array("left_out", np.int64, (None,), lowest=0)
         if left_out.size and left_out.max() >= shape.n_samples:
             raise ModelFileError("its left-out samples do not exist.")
@@ -104,7 +104,7 @@ class CalibratedTables:
     def features(self, rows: Rows, n_threads: int = 1) -> tuple[Array, Array]:
         """s, ``K(x, x)`` and ``K(x, x) - q`` for each test row, (n, 3), and what lies beyond the nodes, (n,)."""
         located = self.layout.locate(rows, n_threads)
-        prior = rows.row_sums(self.layout.kernel.heights(rows)) - located.beyond
+        prior = self.layout.kernel.own(rows) - located.beyond
         found = self.layout.read(self.table, located, n_threads)
         explained = np.einsum("ij,ij->i", found[:, 1:], found[:, 1:], dtype=np.float64)
         return np.stack([found[:, 0], prior, prior - explained], axis=1), located.beyond

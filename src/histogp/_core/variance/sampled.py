@@ -66,7 +66,7 @@ class PosteriorSamples:
     @classmethod
     def from_state(cls, reader: Reader, shape: Shape) -> tuple[int, PosteriorSamples]:
         """The number of draws and the tables in a model file; believes nothing."""
-        layout = NodeLayout.from_state(reader, shape.kernel, shape.n_features)
+        layout = NodeLayout.from_state(reader, shape.kernel, shape.kernel.n_columns)
         n_samples = reader.integer("n_samples", 1)
         table = reader.array("table", np.float32, (layout.n_nodes, n_samples))
         return n_samples, cls(layout, table, reader.array("spreads", np.float64, (layout.n_nodes,), lowest=0))

@@ -199,8 +199,8 @@ class FloorVariance:
     def from_state(cls, reader: Reader, shape: Shape) -> tuple[int, FloorVariance]:
         """The number of bins and the table in a model file; believes nothing."""
         n_bins = reader.integer("n_bins", 1)
-        per_bin = reader.array("per_bin", np.float64, (shape.n_features,), lowest=0)
-        values = reader.array("values", np.float32, (shape.n_features, n_bins + 1), lowest=0)
+        per_bin = reader.array("per_bin", np.float64, (shape.kernel.n_columns,), lowest=0)
+        values = reader.array("values", np.float32, (shape.kernel.n_columns, n_bins + 1), lowest=0)
         return n_bins, cls(FloorTable(shape.kernel, per_bin, values))
 
     def variance(self, rows: Rows, n_threads: int = 1) -> Array:

@@ -1,0 +1,359 @@
+"""Operators of kernels that are evaluated pair by pair: by their matrix, or by features that approximate them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from histogp._core.data import Array, Rows, power_of_two
+from histogp._core.maps.height_waves import HeightWaves
+from histogp._core.maps.landmarks import Landmarks, approximation_error
+from histogp._core.operators.contract import CROSS_NUMBERS, KernelOperator, Precision, check_same_kind
+from histogp._core.operators.feature_kernels import FeatureKernel, FeatureOperator
+from histogp._core.operators.pair_kernels import Measured, PairKernel
+from histogp._core.threads import suited_blas
+from histogp.errors import ModelFileError
+from histogp.io.schema import Reader, Writer
+
+KINDS = ("auto", "exact", "nystroem", "fourier")
+# Samples up to which there is a matrix, of 1.15 GB, and as much of a factor.
+MOST_EXACT_SAMPLES = 12_000
+# Samples that a search looks at: an evaluation takes time cubic in their number.
+MOST_SEARCHED_SAMPLES = 2_000
+# Samples up to which there is a matrix in single precision, of 6.4 GB, if it is asked for.
+MOST_SINGLE_SAMPLES = 40_000
+
+
+def pair_operator(rows: Rows, kernel: PairKernel, n_threads: int = 1) -> KernelOperator:
+    """The operator that the kernel's approximation calls for, with so many training samples."""
+    kind = kernel.approximation.kind
+    if kernel.map is not None or kind in ("nystroem", "fourier"):
+        return ApproximateOperator(rows, kernel, n_threads)
+    if rows.n_rows <= MOST_EXACT_SAMPLES:
+        return DenseOperator(rows, kernel, n_threads)
+    if kind == "auto":
+        return ApproximateOperator(rows, kernel, n_threads)
+    if rows.n_rows > MOST_SINGLE_SAMPLES:
+        raise ValueError(
+            f'approximation="exact" needs the kernel matrix, for which {rows.n_rows:,} samples are too many: learn '
+            f'from at most {MOST_SINGLE_SAMPLES:,} of them, or choose approximation="nystroem".'
+        )
+    return DenseOperator(rows, kernel, n_threads, dtype=np.float32)
+
+
+def choose_map(kernel: PairKernel, rows: Rows, n_threads: int) -> Any:
+    """The feature map that the kernel's approximation names; for "auto" that with the smaller error on the rows."""
+    options = kernel.approximation
+    plain = replace(kernel, map=None)
+    if options.kind == "fourier":
+        if kernel.exponential is None:
+            raise ValueError(
+                'approximation="fourier" is for one kernel alone, on all features; otherwise there is "nystroem".'
+            )
+        return with_error(HeightWaves.draw(plain, rows), rows)  # type: ignore[arg-type]
+    rng = np.random.default_rng(options.seed)
+    landmarks = Landmarks.choose(plain, rows, options.n_components, rng, n_threads)
+    if options.kind != "auto" or kernel.exponential is None:
+        return with_error(landmarks, rows)
+    waves = HeightWaves.draw(plain, rows)  # type: ignore[arg-type]
+    return min(with_error(landmarks, rows), with_error(waves, rows), key=lambda one: one.error)
+
+
+def with_error(feature_map: Any, rows: Rows) -> Any:
+    """The map with the relative error of its products, over pairs of some rows."""
+    found = approximation_error(feature_map, feature_map.kernel, rows, np.random.default_rng(0))
+    return replace(feature_map, error=found)
+
+
+def restored(kernel: PairKernel, reader: Reader) -> PairKernel:
+    """The kernel with the map that a model file has, if it has one; believes nothing."""
+    name = reader.text("map", ("", "nystroem", "fourier"), default="fourier" if reader.has("frequencies") else "")
+    if not name:
+        if kernel.approximation.kind in ("nystroem", "fourier"):
+            raise ModelFileError("the features of its kernel are missing.")
+        return kernel
+    kind = kernel.approximation.kind
+    if (name == "fourier" and kernel.exponential is None) or kind not in ("auto", name):
+        raise ModelFileError("its features are not those of its kernel.")
+    maps: dict[str, Any] = {"nystroem": Landmarks, "fourier": HeightWaves}
+    return replace(kernel, map=maps[name].from_state(reader, kernel, kernel.n_features))
+
+
+class DenseOperator(KernelOperator):
+    """The matrix itself: made when it is first needed, and kept until `release`.
+
+    Offers `Updates`, `Tuning` and `Matrix`. A change of the samples that makes them too many makes an
+    `ApproximateOperator` of it.
+
+    Parameters
+    ----------
+    rows : Rows
+        The training samples, raw values.
+    kernel : PairKernel
+    n_threads : int
+    matrix : array (N, N), optional
+        If it is there already.
+    dtype : float64, or float32 for a matrix that is rounded
+    """
+
+    block_width = 16
+    most_searched = MOST_SEARCHED_SAMPLES
+
+    def __init__(
+        self,
+        rows: Rows,
+        kernel: PairKernel,
+        n_threads: int = 1,
+        matrix: Array | None = None,
+        dtype: Any = np.float64,
+    ):
+        """Keep the samples; the matrix is not made yet."""
+        self.rows = rows
+        self.n_samples, self.n_features = rows.n_rows, rows.n_columns
+        self.cost, self.n_nonzeros = self.n_samples**2, len(rows.values)
+        self.kernel: PairKernel = kernel
+        self.n_threads = n_threads
+        self.dtype = np.dtype(dtype)
+        self._lock = threading.Lock()
+        self._matrix = matrix
+        self._measured: Measured | None = None
+        self.scale = power_of_two(float(kernel.own(rows).max(initial=0.0)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"rows": self.rows, "kernel": self.kernel, "n_threads": self.n_threads, "dtype": self.dtype}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def release(self) -> None:
+        with self._lock:
+            self._matrix = self._measured = None
+
+    def matrix(self) -> Array:
+        return self._kept().copy()
+
+    def _kept(self) -> Array:
+        """The matrix, which nobody may change."""
+        with self._lock:
+            matrix = self._matrix
+            if matrix is None:
+                matrix = self._matrix = self.measured().matrix()
+            return matrix
+
+    def measured(self) -> Measured:
+        """The kernel on the training samples."""
+        measured = self._measured  # another thread may release it meanwhile
+        if measured is None:
+            measured = self._measured = self.kernel.measured(self.rows, self.n_threads, self.dtype)
+        return measured
+
+    def matmat(self, vectors: Array, precision: Precision = "double") -> Array:
+        matrix, out = self._kept(), np.empty(vectors.shape)
+        step = max(1, CROSS_NUMBERS // max(1, self.n_samples))
+        with suited_blas(2.0 * self.cost * vectors.shape[1]):
+            if matrix.dtype == np.float64:
+                return matrix @ vectors
+            for begin in range(0, self.n_samples, step):  # not all of it in double precision at once
+                out[begin : begin + step] = matrix[begin : begin + step].astype(np.float64) @ vectors
+            return out
+
+    def columns(self, index: Array, precision: Precision = "double") -> Array:
+        matrix = self._matrix
+        out = self.cross(self.rows, self.rows.take(index)) if matrix is None else matrix[:, index]
+        return out.astype(np.float64) if precision == "double" else (out / self.scale).astype(np.float32)
+
+    def diagonal(self, rows: Rows | None = None) -> Array:
+        return self.kernel.own(self.rows if rows is None else rows)
+
+    def cross(self, rows: Rows, others: Rows | None = None) -> Array:
+        return self.kernel.cross(rows, self.rows if others is None else others, self.n_threads)
+
+    def table(self, alpha: Array) -> PairTable:
+        return PairTable(self.kernel, self.kernel.points(self.rows, n_threads=self.n_threads), alpha)
+
+    def relevance(self) -> Array:
+        return self.kernel.relevance(self.rows)
+
+    def with_threads(self, n_threads: int) -> DenseOperator:
+        if n_threads == self.n_threads:
+            return self
+        return DenseOperator(self.rows, self.kernel, n_threads, self._matrix, self.dtype)
+
+    def in_single(self) -> DenseOperator:
+        """The operator with a matrix in single precision."""
+        return DenseOperator(self.rows, self.kernel, self.n_threads, dtype=np.float32)
+
+    def to_state(self, writer: Writer) -> None:
+        self.rows.to_state(writer)
+
+    @classmethod
+    def from_state(cls, reader: Reader, kernel: Any, n_samples: int, n_features: int, n_threads: int) -> DenseOperator:
+        return cls(Rows.from_state(reader, n_samples, n_features), kernel, n_threads)
+
+    def training_rows(self) -> Rows:
+        return self.rows
+
+    def extend(self, rows: Rows) -> KernelOperator:
+        """The operator with further samples, perhaps too many for a matrix; one that is there is bordered."""
+        n, n_all = self.n_samples, self.n_samples + rows.n_rows
+        matrix = self._matrix
+        if n_all > MOST_EXACT_SAMPLES:
+            return pair_operator(self.rows.followed_by(rows), self.kernel, self.n_threads)
+        if matrix is not None:
+            longer = np.empty((n_all, n_all), self.dtype)
+            longer[:n, :n] = matrix
+            longer[n:, :n] = self.cross(rows)
+            longer[:n, n:] = longer[n:, :n].T
+            longer[n:, n:] = self.kernel.matrix(rows, self.n_threads)
+            matrix = longer
+        return DenseOperator(self.rows.followed_by(rows), self.kernel, self.n_threads, matrix, self.dtype)
+
+    def remove(self, index: Any) -> KernelOperator:
+        kept = np.delete(np.arange(self.n_samples), np.asarray(index, int))
+        if len(kept) <= MOST_EXACT_SAMPLES < self.n_samples:
+            return DenseOperator(self.rows.take(kept), self.kernel, self.n_threads)
+        matrix = None if self._matrix is None else self._matrix[np.ix_(kept, kept)]
+        return DenseOperator(self.rows.take(kept), self.kernel, self.n_threads, matrix, self.dtype)
+
+    def with_kernel(self, kernel: Any) -> DenseOperator:
+        if not isinstance(kernel, PairKernel):
+            check_same_kind(self.kernel, kernel)
+        other = DenseOperator(self.rows, kernel, self.n_threads, dtype=self.dtype)
+        other._measured = kernel.measured(self.rows, self.n_threads, self.dtype, self.measured())
+        return other
+
+    def gradient(self, left: Array, right: Array, sums: Array | None = None) -> dict[str, Array]:
+        if sums is None:
+            return self._gradient(left, right)
+        found = [self._gradient(left * some, right) for some in sums.T]
+        return {name: np.stack([one[name] for one in found], axis=-1) for name in found[0]}
+
+    def _gradient(self, left: Array, right: Array) -> dict[str, Array]:
+        upstream = left @ right.T
+        return self.matrix_gradient((upstream + upstream.T) / 2)
+
+    def matrix_gradient(self, upstream: Array, names: Collection[str] | None = None) -> dict[str, Array]:
+        return self.measured().gradient(upstream, names)
+
+    def trace_gradient(self) -> dict[str, Array]:
+        return self.kernel.own_gradient(self.rows)
+
+    def exactly(self) -> DenseOperator:
+        return self
+
+    @property
+    def approximated_by(self) -> str | None:
+        return None if self.dtype == np.float64 else "float32"
+
+    def approximation_error(self) -> float:
+        return float(np.finfo(self.dtype).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class PairTable:
+    """``x -> k(x)^T alpha`` by kernel values with all training samples, as `PairKernel.points`; alpha (N, M)."""
+
+    kernel: PairKernel
+    points: Any
+    alpha: Array
+
+    def evaluate(self, rows: Rows, n_threads: int = 1) -> Array:
+        out = np.empty((rows.n_rows, self.alpha.shape[1]))
+        step = max(32, CROSS_NUMBERS // max(1, len(self.alpha)))
+        for begin in range(0, rows.n_rows, step):
+            some = slice(begin, min(begin + step, rows.n_rows))
+            block = np.zeros((some.stop - begin, len(self.alpha)))
+            left = self.kernel.points(rows.block(some.start, some.stop), n_threads=n_threads)
+            self.kernel.add_cross(left, self.points, block, n_threads)
+            out[some] = block @ self.alpha
+        return out
+
+
+class ApproximateOperator(FeatureOperator):
+    """A kernel that is evaluated pair by pair, approximated by the products of features.
+
+    The prior variance is that of the kernel itself; what landmarks leave of it is in the posterior variance, too, so
+    that this is not too small far away from all of them. A change of the samples that leaves few makes a
+    `DenseOperator` of it, unless the approximation was asked for.
+
+    Parameters
+    ----------
+    rows : Rows
+        The training samples, raw values.
+    kernel : PairKernel
+        With a map, or a map is made for the samples.
+    n_threads : int
+    """
+
+    most_searched = MOST_SEARCHED_SAMPLES
+
+    def __init__(self, rows: Rows, kernel: PairKernel, n_threads: int = 1):
+        """Choose a map, if the kernel has none."""
+        if kernel.map is None:
+            kernel = replace(kernel, map=choose_map(kernel, rows, n_threads))
+        super().__init__(rows, FeatureKernel(kernel.map, n_features=kernel.n_features), n_threads)
+        self.kernel = kernel
+        self.scale = power_of_two(float(kernel.own(rows).max(initial=0.0)))
+
+    def diagonal(self, rows: Rows | None = None) -> Array:
+        return self.kernel.own(self.rows if rows is None else rows)
+
+    def remainder(self, rows: Rows, others: Rows | None = None) -> Array | float:
+        """What landmarks leave of the kernel; waves leave nothing of a sample's own value, and are taken so."""
+        if not self.kernel.map.is_below:
+            return 0.0
+        if others is not None:
+            return self.kernel.cross(rows, others, self.n_threads) - self.cross(rows, others)
+        out = self.kernel.own(rows)
+        for some, Z in self.blocks(rows):
+            out[some] = np.maximum(out[some] - np.einsum("ij,ij->i", Z, Z), 0.0)
+        return out
+
+    def exactly(self) -> Any:
+        return DenseOperator(self.rows, replace(self.kernel, map=None), self.n_threads)
+
+    def with_threads(self, n_threads: int) -> ApproximateOperator:
+        return self if n_threads == self.n_threads else ApproximateOperator(self.rows, self.kernel, n_threads)
+
+    def to_state(self, writer: Writer) -> None:
+        self.rows.to_state(writer)
+
+    @classmethod
+    def from_state(
+        cls, reader: Reader, kernel: Any, n_samples: int, n_features: int, n_threads: int = 1
+    ) -> ApproximateOperator:
+        return cls(Rows.from_state(reader, n_samples, n_features), kernel, n_threads)
+
+    def extend(self, rows: Rows) -> ApproximateOperator:
+        """The operator with further samples; landmarks are chosen anew as long as there are fewer than asked for."""
+        kernel = self.kernel
+        if kernel.map.is_below and kernel.map.n_components < kernel.approximation.n_components:
+            kernel = replace(kernel, map=None)
+        return ApproximateOperator(self.rows.followed_by(rows), kernel, self.n_threads)
+
+    def remove(self, index: Any) -> Any:
+        kept = np.delete(np.arange(self.n_samples), np.asarray(index, int))
+        return pair_operator(self.rows.take(kept), replace(self.kernel, map=None), self.n_threads)
+
+    def with_kernel(self, kernel: Any) -> ApproximateOperator:
+        check_same_kind(self.kernel, kernel)
+        if kernel.map is None:
+            kernel = replace(kernel, map=with_error(self.kernel.map.with_kernel(kernel, self.rows), self.rows))
+        return ApproximateOperator(self.rows, kernel, self.n_threads)
+
+    def gradient(self, left: Array, right: Array, sums: Array | None = None) -> dict[str, Array]:
+        raise ValueError("Derivatives of an approximate kernel are those of the kernel itself, on some samples.")
+
+    def trace_gradient(self) -> dict[str, Array]:
+        return self.kernel.own_gradient(self.rows)
+
+    @property
+    def approximated_by(self) -> str:
+        return self.kernel.map.name
+
+    def approximation_error(self) -> float:
+        return self.kernel.map.error

@@ -1,0 +1,315 @@
+"""Leave-one-out loss in closed form, as a function of the hyperparameters, and the search for its minimum.
+
+With ``A = K + diag(noise)``, ``alpha = A^-1 y`` and ``c = diag(A^-1)``, a sample that was left out would have the mean
+``y_i - alpha_i / c_i`` and the variance ``1 / c_i``. The loss is minus the logarithm of the probability of its class,
+or of the density of its target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import optimize
+from scipy.linalg import get_lapack_funcs
+
+from histogp._core.data import Array, mirrored
+from histogp._core.operators.contract import KernelOperator, Matrix, tuning_of
+from histogp._core.predictors import codes_of
+from histogp._core.probability import Link, wanted_probabilities
+from histogp._core.search.objectives import Data
+from histogp._core.search.optimization import Optimum, Row, StoppedError
+from histogp._core.search.space import Space, is_weights
+from histogp._core.solvers.problem import Noise
+from histogp._core.threads import run, suited_blas
+
+# Samples that a search looks at: so many for each class, within limits; without a matrix at hand fewer.
+SAMPLES_PER_CLASS = 4
+FEWEST_SAMPLES, MOST_SAMPLES = 1_000, 2_000
+MOST_WITHOUT_MATRIX = 500
+# Rows of a product whose result is symmetric.
+PRODUCT_ROWS = 128
+# Evaluations; more gain nothing on data that were not seen.
+ENOUGH_STEPS = 18
+# Standard deviations of Gaussian priors around the start: of logarithms, of those of single weights, of the exponent of
+# their spread, of the link. With few samples half as wide.
+PRIOR_WIDTH = 2.0
+WEIGHT_WIDTH = 0.3
+SPREAD_WIDTH = 0.5
+LINK_WIDTH = 1.0
+FEW_SAMPLES = 200
+# Sensible values, wherever the search starts: of the noise, of the exponent of the spread of weights, of the link's
+# bend.
+NOISE_BOUNDS = (0.01, 10.0)
+SPREAD_BOUNDS = (-0.5, 1.5)
+BEND_BOUNDS = (0.0, 8.0)
+# A weight that starts at a smaller part of the largest is that of a feature that does not vary.
+NEGLIGIBLE_WEIGHT_SHARE = 1e-6
+START_LINK = Link(3.0, 0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class LossTerms:
+    """A loss of left-out samples as a function of alpha (n, M) and c (n, M).
+
+    by_alpha, by_inverse : derivatives for these, (n, M)
+    by_link : for the logarithm of the link's temperature, and its bend, (2,)
+    """
+
+    value: float
+    by_alpha: Array
+    by_inverse: Array
+    by_link: Array
+
+
+def class_loss(targets: Array, alpha: Array, inverse: Array, wanted: Array, link: Link) -> LossTerms:
+    """Minus the logarithms of the probabilities of classes; ``wanted`` (n, n_classes) are labels with some doubt."""
+    scores = targets - alpha / inverse
+    value, by_score, by_link = link.loss(scores, wanted)
+    return LossTerms(value, -by_score / inverse, by_score * alpha / inverse**2, by_link)
+
+
+def density_loss(alpha: Array, inverse: Array, weights: Array) -> LossTerms:
+    """Minus the logarithms of the densities of targets; weights (n,) of the samples."""
+    each = weights[:, None]
+    squares = alpha**2 / inverse
+    value = float(np.sum(each * (np.log(2 * np.pi) - np.log(inverse) + squares)) / 2)
+    return LossTerms(value, each * alpha / inverse, -each * (1 + squares) / inverse / 2, np.zeros(2))
+
+
+@dataclass(frozen=True, eq=False)
+class Loss:
+    """A leave-one-out loss, and its derivatives.
+
+    derivatives : for the kernel's values as operators have them, and for the logarithm of the noise under "noise"
+    """
+
+    value: float
+    derivatives: dict[str, Array]
+    by_link: Array
+
+
+def leave_one_out_loss(
+    operator: KernelOperator,
+    noise: Noise,
+    targets: Array,
+    terms: Callable[[Array, Array], LossTerms],
+    names: Collection[str] | None = None,
+) -> Loss:
+    """The loss that ``terms`` makes of alpha and c, by a dense factor, in the precision of the operator's matrix."""
+    matrix = operator.matrix()
+    n, n_outputs = targets.shape
+    diagonals = noise.diagonals()
+    share = n_outputs // diagonals.shape[1]  # outputs of one matrix
+    alpha, inverse = np.empty_like(targets), np.empty_like(targets)
+    inverses = []
+    with suited_blas(0.0 if n <= MOST_SAMPLES else float(n) ** 3):
+        for k, diagonal in enumerate(diagonals.T):
+            some = slice(k * share, (k + 1) * share)
+            one = inverse_matrix(matrix if k == diagonals.shape[1] - 1 else matrix.copy(), diagonal)
+            alpha[:, some] = one @ targets[:, some].astype(one.dtype)
+            inverse[:, some] = one.diagonal()[:, None]
+            inverses.append(one)
+        found = terms(alpha, inverse)
+        upstream = np.zeros((0, 0))
+        by_noise = 0.0
+        for k, one in enumerate(inverses):
+            some = slice(k * share, (k + 1) * share)
+            # d alpha = -A^-1 dK alpha, and d c = -diag(A^-1 dK A^-1)
+            outer = (one @ found.by_alpha[:, some].astype(one.dtype)) @ alpha[:, some].T.astype(one.dtype)
+            weighed = one * found.by_inverse[:, some].sum(axis=1).astype(one.dtype)
+            own = _lower_product(weighed, one, operator.n_threads)
+            outer *= one.dtype.type(0.5)
+            own += outer
+            own += outer.T
+            own *= -1
+            by_noise += float(own.diagonal() @ diagonals[:, k])
+            upstream = np.add(upstream, own, out=own) if k else own
+    return Loss(
+        found.value, {**matrix_gradient(operator, upstream, names), "noise": np.asarray(by_noise)}, found.by_link
+    )
+
+
+def _lower_product(left: Array, right: Array, n_threads: int) -> Array:
+    """``left @ right``, (n, n), which is known to be symmetric: half of it is computed."""
+    out = np.empty_like(left)
+    blocks = [(begin, min(begin + PRODUCT_ROWS, len(out))) for begin in range(0, len(out), PRODUCT_ROWS)]
+
+    def multiply(first: int, last: int) -> None:
+        np.matmul(left[first:last], right[:, :last], out=out[first:last, :last])
+
+    run(multiply, [blocks[k::n_threads] for k in range(min(n_threads, len(blocks)))])
+    return mirrored(out.T).T
+
+
+def matrix_gradient(operator: KernelOperator, upstream: Array, names: Collection[str] | None) -> dict[str, Array]:
+    """The derivative of ``sum_ij G_ij K_ij`` for hyperparameters, given a symmetric G (N, N)."""
+    offered = operator.offer(Matrix)
+    if offered is not None:
+        return offered.matrix_gradient(upstream, names)
+    return tuning_of(operator).gradient(upstream, np.eye(len(upstream)))
+
+
+def inverse_matrix(matrix: Array, diagonal: Array) -> Array:
+    """``(K + diag(diagonal))^-1``, symmetric, in the place of K and in its precision."""
+    matrix[np.diag_indices(len(matrix))] += diagonal.astype(matrix.dtype)
+    potrf, potri = get_lapack_funcs(("potrf", "potri"), (matrix,))
+    factor, failed = potrf(matrix.T, lower=1, clean=0, overwrite_a=1)
+    if failed:
+        raise ValueError(f"The kernel matrix with noise {diagonal.min():g} is not positive definite.")
+    return mirrored(potri(factor, lower=1, overwrite_c=1)[0].T)
+
+
+def search_leave_one_out(
+    data: Data,
+    space: Space,
+    is_classification: bool,
+    max_steps: int,
+    report: Callable[[Row], bool] | None = None,
+) -> Optimum:
+    """The hyperparameters with the smallest loss, with priors around the start, by L-BFGS-B."""
+    search = _Search(data, space, is_classification, report)
+    interrupted = False
+    try:
+        found = optimize.minimize(
+            search.evaluate,
+            search.start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=search.bounds,
+            options={"maxfun": max_steps},
+        )
+        converged = bool(found.nfev < max_steps) or max_steps >= ENOUGH_STEPS
+    except (KeyboardInterrupt, StoppedError):
+        interrupted, converged = True, True
+    if search.best is None:
+        if interrupted:
+            raise KeyboardInterrupt
+        raise ValueError(f"No hyperparameters near those given can be evaluated: {search.failure}")
+    return Optimum(search.best[1], np.nan, np.nan, None, search.path, interrupted, converged)
+
+
+class _Search:
+    """The loss with its priors, in coordinates: theta without weights, weights, their spread, the link.
+
+    Weights have logarithms ``m + k (s - m) + v``: s where they start, m the mean of s, k the spread, v their own; those
+    of features that do not vary stay apart.
+    """
+
+    def __init__(self, data: Data, space: Space, is_classification: bool, report: Callable[[Row], bool] | None):
+        """Prepare the labels, and the priors; nothing is evaluated yet."""
+        self.data, self.space, self._report = data, space, report
+        self.names = [one.name for one in space.free]
+        self.path: list[Row] = []
+        self.best: tuple[float, Array] | None = None
+        self.failure = "their loss is not finite."
+        self._wanted: Array | None = None
+        self._weights = 1 / data.noise.sample
+        self._weights /= self._weights.mean()
+        if is_classification:
+            codes = codes_of(data.targets)
+            self._wanted = wanted_probabilities(codes, max(2, data.targets.shape[1])) * self._weights[:, None]
+        self._is_weight = np.concatenate([np.full(len(one.start), is_weights(one.name)) for one in space.free])
+        self._shape = _spread(space.start[self._is_weight])
+        self._has_spread = bool(self._shape.any())
+        self._set_priors()
+
+    def _set_priors(self) -> None:
+        """Where the search starts, how far it may go, and how wide the priors are."""
+        theta, bounds = self.space.start, self.space.bounds
+        start = np.where(self._is_weight, 0.0, theta)
+        widths = np.where(self._is_weight, WEIGHT_WIDTH, PRIOR_WIDTH)
+        bounds = bounds - np.where(self._is_weight, theta, 0.0)[:, None]
+        names = np.concatenate([np.full(len(one.start), one.name, object) for one in self.space.free])
+        for k, name in enumerate(names):
+            if name == "noise":
+                limits = np.log([min(NOISE_BOUNDS[0], np.exp(theta[k])), max(NOISE_BOUNDS[1], np.exp(theta[k]))])
+                bounds[k] = np.clip(limits, *bounds[k])
+        extra = [(1.0, SPREAD_WIDTH, SPREAD_BOUNDS)] if self._has_spread else []
+        if self._wanted is not None:
+            extra += [
+                (np.log(START_LINK.temperature), LINK_WIDTH, (-5.0, 7.0)),
+                (START_LINK.bend, LINK_WIDTH, BEND_BOUNDS),
+            ]
+        self.start = np.append(start, [one[0] for one in extra])
+        self.widths = np.append(widths, [one[1] for one in extra])
+        self.bounds = np.vstack([bounds, *(one[2] for one in extra)])
+        if len(self.data.targets) < FEW_SAMPLES:
+            self.widths = self.widths / 2
+
+    def theta(self, x: Array) -> Array:
+        """The logarithms of all hyperparameters."""
+        theta = x[: len(self._is_weight)].copy()
+        if self._is_weight.any():
+            spread = x[len(theta)] if self._has_spread else 1.0
+            theta[self._is_weight] += self.space.start[self._is_weight] + (spread - 1) * self._shape
+        return theta
+
+    def link(self, x: Array) -> Link:
+        return Link(float(np.exp(x[-2])), float(x[-1]))
+
+    def evaluate(self, x: Array) -> tuple[float, Array]:
+        """The loss with its priors, and the derivative for the coordinates."""
+        theta = self.theta(x)
+        try:
+            operator, noise = self.data.at(self.space, theta)
+            found = leave_one_out_loss(operator, noise, self.data.targets, self._terms(x), self.names)
+        except ValueError as error:  # LinAlgError is one
+            self.failure = str(error)
+            return self._worst(), np.zeros_like(x)
+        by_theta = self.space.gradient(theta, found.derivatives)
+        slope = np.zeros_like(x)
+        slope[: len(theta)] = by_theta
+        if self._has_spread:
+            slope[len(theta)] = by_theta[self._is_weight] @ self._shape
+        if self._wanted is not None:
+            slope[-2:] = found.by_link
+        away = (x - self.start) / self.widths
+        value = found.value + away @ away / 2
+        if not np.isfinite(value):
+            return self._worst(), np.zeros_like(x)
+        self._record(theta, found.value, value)
+        return value, slope + away / self.widths
+
+    def _terms(self, x: Array) -> Callable[[Array, Array], LossTerms]:
+        if self._wanted is None:
+            return lambda alpha, inverse: density_loss(alpha, inverse, self._weights)
+        targets, wanted, link = self.data.targets, self._wanted, self.link(x)
+        return lambda alpha, inverse: class_loss(targets, alpha, inverse, wanted, link)
+
+    def _worst(self) -> float:
+        """A value above all that were seen, for points without one."""
+        return 10 * max((abs(float(row["loss"])) for row in self.path), default=0.0) + 1e6
+
+    def _record(self, theta: Array, loss: float, penalized: float) -> None:
+        """Append an evaluation to the path, remember it if it is the best, and let the caller stop."""
+        row: Row = {"loss": loss / len(self.data.targets), "n_samples": len(self.data.targets)}
+        for one, values in self.space.parts(theta):
+            if not is_weights(one.name):
+                row[one.name] = float(values[0]) if one.value_of is None else values
+        self.path.append(row)
+        if self.best is None or penalized < self.best[0]:
+            self.best = penalized, theta
+        if self._report is not None and self._report(row):
+            raise StoppedError
+
+
+def _spread(logarithms: Array) -> Array:
+    """How far the logarithms of weights are from their mean; zero for those that hardly count."""
+    counts = logarithms > logarithms.max(initial=-np.inf) + np.log(NEGLIGIBLE_WEIGHT_SHARE)
+    return np.where(counts, logarithms - logarithms[counts].mean(), 0.0) if counts.any() else 0.0 * logarithms
+
+
+def searched_samples(data: Data, is_classification: bool, rng: np.random.Generator) -> Any:
+    """The numbers of the samples that a search looks at, of each class in proportion; None for all of them."""
+    n, n_classes = data.targets.shape
+    most = int(np.clip(SAMPLES_PER_CLASS * n_classes, FEWEST_SAMPLES, MOST_SAMPLES))
+    if data.operator.offer(Matrix) is None and tuning_of(data.operator).most_searched is None:
+        most = MOST_WITHOUT_MATRIX
+    if n <= most:
+        return None
+    codes = codes_of(data.targets) if is_classification else np.zeros(n, int)
+    order = np.lexsort((rng.permutation(n), codes))
+    return np.sort(order[(np.arange(most) * n) // most])

@@ -1,0 +1,285 @@
+"""Sums of kernels, and the constant one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from histogp._core.data import Array, Rows
+from histogp._core.operators import pair_kernels
+from histogp._core.operators.contract import KernelOperator
+from histogp._core.operators.pair_kernels import Child, HeightsKernel, PairKernel, PairSum
+from histogp._core.operators.sorted_columns import Intersection, SortedOperator
+from histogp._core.operators.stacked import StackedIntersection
+from histogp.io.schema import Reader
+from histogp.kernels._base import Kernel, check_pair, selected
+from histogp.kernels._pairwise import PairwiseKernel, nested, started
+from histogp.kernels.intersection import HistogramIntersection, heights_of
+from histogp.kernels.transforms import Transform
+
+
+class Constant(PairwiseKernel):
+    """The constant kernel, ``K(x, x') = s``: a common offset of all values, for sums.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        The factor s, which is the prior variance of the offset.
+
+    Examples
+    --------
+    >>> from histogp.kernels import Constant, HistogramIntersection
+    >>> (HistogramIntersection() + Constant(0.5))([[1.0, 2.0]], [[3.0, 1.0]])
+    array([[2.5]])
+    """
+
+    _any_sign = True
+    approximation = "auto"
+    n_components = 2000
+    random_state = 0
+
+    def __init__(self, scale: float = 1.0):
+        self.scale = scale
+
+    def _part(self, prefix: str = "") -> pair_kernels.Constant:
+        self._check()
+        return pair_kernels.Constant(float(self.scale), prefix)
+
+    def _child(self, prefix: str, n_features: int) -> Child:
+        """What it is in a sum of intersection kernels: one on a column of ones."""
+        self._check()
+        return Child(prefix, None, Intersection(n_features=1, weights=np.array([float(self.scale)])), is_constant=True)
+
+
+class Sum(PairwiseKernel):
+    """A sum of kernels; ``HistogramIntersection() + 0.5 * Laplacian()`` makes one, too.
+
+    What is set on the sum, a transform or weights, is shared by all parts: given and learned once.
+
+    Parameters
+    ----------
+    parts : list of Kernel, or of pairs (name, Kernel), or None, default=None
+        The kernels. Without a name a part is called by its class, "laplacian", and a second one "laplacian_2";
+        its parameters are reached as ``laplacian__beta``. ``Sum(wide=Laplacian(0.1), narrow=Laplacian(10))`` names them
+        as well.
+    transform : Transform or None, default=None
+        As that of `HistogramIntersection`, for all parts.
+    weights : float, array-like of shape (n_features,) or (n_groups,), "ard" or None, default=None
+        As those of `HistogramIntersection`, for all parts.
+    groups : array-like of shape (n_features,) or None, default=None
+        As those of `HistogramIntersection`, for all parts.
+    approximation : {"auto", "exact", "nystroem"}, default="auto"
+        As that of `Laplacian`, for the sum as a whole; those of its parts do not count.
+    n_components : int, default=2000
+        Landmarks, see ``approximation``.
+    random_state : int, default=0
+        Seed of the landmarks.
+
+    Examples
+    --------
+    >>> from histogp.kernels import HistogramIntersection, Laplacian, Power, Sum
+    >>> kernel = Sum([HistogramIntersection(), Laplacian(unit=2.0)], transform=Power(1.0))
+    >>> kernel([[1.0, 2.0]], [[3.0, 2.0]]).round(4)
+    array([[3.3679]])
+    >>> kernel.set_params(laplacian__beta=2.0).get_params()["laplacian__beta"]
+    2.0
+    """
+
+    def __init__(
+        self,
+        parts: Any = None,
+        *,
+        transform: Transform | None = None,
+        weights: Any = None,
+        groups: Any = None,
+        approximation: str = "auto",
+        n_components: int = 2000,
+        random_state: int = 0,
+        **named: Kernel,
+    ):
+        """Keep the parameters as they are given; the `fit` of an estimator checks them."""
+        if parts is not None and named:
+            raise TypeError(f"Parts come as a list or by name, not both; got also {', '.join(named)}.")
+        self.parts = list(named.items()) if parts is None else parts
+        self.transform = transform
+        self.weights = weights
+        self.groups = groups
+        self.approximation = approximation
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def named_parts(self) -> dict[str, Kernel]:
+        """The parts by their names."""
+        if not isinstance(self.parts, list | tuple) or len(self.parts) == 0:
+            raise ValueError(f"A sum has a list of at least one kernel as its parts; got {self.parts!r}.")
+        found: dict[str, Kernel] = {}
+        for entry in self.parts:
+            name, kernel = entry if isinstance(entry, tuple) and len(entry) == 2 else (None, entry)
+            if not isinstance(kernel, Kernel):
+                raise TypeError(f"The parts of a sum are kernels, or pairs of a name and a kernel; got {entry!r}.")
+            if name is None:
+                name = first = re.sub(r"(?<!^)(?=[A-Z])", "_", type(kernel).__name__).lower()
+                number = 1
+                while name in found:
+                    number += 1
+                    name = f"{first}_{number}"
+            if not isinstance(name, str) or "__" in name or not name.isidentifier() or name in found:
+                raise ValueError(f"A part needs a name of its own, without two underscores in a row; got {name!r}.")
+            if name in self._get_param_names():
+                raise ValueError(f"A part cannot be called {name!r}, like a parameter of the sum.")
+            found[name] = kernel
+        return found
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters; ``deep`` also has the parts by name, and their parameters."""
+        found = super().get_params(deep)
+        if deep:
+            for name, kernel in self.named_parts().items():
+                found[name] = kernel
+                found |= {f"{name}__{key}": value for key, value in kernel.get_params().items()}
+        return found
+
+    def set_params(self, **params: Any) -> Sum:
+        """Set parameters, those of parts by ``name__parameter``, or put another kernel in the place of a part."""
+        if "parts" in params:
+            self.parts = params.pop("parts")
+        parts = self.named_parts()
+        if replaced := {name: params.pop(name) for name in list(params) if name in parts}:
+            self.parts = [(name, replaced.get(name, kernel)) for name, kernel in parts.items()]
+            parts = self.named_parts()
+        for name, kernel in parts.items():
+            if own := nested(params, name):
+                kernel.set_params(**own)
+                params = {key: value for key, value in params.items() if not key.startswith(f"{name}__")}
+        super().set_params(**params)
+        return self
+
+    @property
+    def _any_sign(self) -> bool:
+        try:
+            return all(kernel._any_sign for kernel in self.named_parts().values())
+        except (TypeError, ValueError):  # which `fit` says
+            return False
+
+    @property
+    def _is_interactive(self) -> bool:
+        return any(kernel._is_interactive for kernel in self.named_parts().values())
+
+    def _scaled(self, factor: Any) -> Sum:
+        for kernel in self.named_parts().values():
+            kernel._scaled(factor)
+        return self
+
+    def _summands(self) -> list[Any]:
+        """The parts, unless they share something or are to be approximated in a way of their own."""
+        kernel = clone(self)
+        named, plain = kernel.named_parts(), Sum([])
+        ways = ("approximation", "n_components", "random_state")
+        if self._own_heights() or any(getattr(self, name) != getattr(plain, name) for name in ways):
+            return [kernel]
+        return [
+            entry if isinstance(entry, Kernel) else (name, named[name])
+            for name, entry in zip(named, kernel.parts, strict=True)
+        ]
+
+    def _resolved(self, rows: Rows, targets: Array | None) -> Kernel:
+        """A copy in which each part has what it takes from data, from heights as it sees them."""
+        self._check()
+        kernel = clone(self)
+        shared = started(HeightsKernel(**heights_of(kernel, rows.n_columns)), rows).transform_rows(rows)
+        for name, part in kernel.named_parts().items():
+            columns = selected(part.columns, rows.n_columns)
+            seen = shared if columns is None else rows.select(columns)
+            kernel.set_params(**{name: part._resolved(seen, targets)})
+        return kernel
+
+    def _left_open(self, given: Any, *, searched: bool) -> Kernel:
+        kernel, parts = clone(self), given.named_parts()
+        changed = {name: part._left_open(parts[name], searched=searched) for name, part in kernel.named_parts().items()}
+        return kernel.set_params(**changed)
+
+    def _with_open_weights(self, given: Any) -> Kernel:
+        kernel, parts = super()._with_open_weights(given), given.named_parts()
+        opened = {name: part._with_open_weights(parts[name]) for name, part in kernel.named_parts().items()}
+        changed = {name: part for name, part in opened.items() if part is not kernel.named_parts()[name]}
+        return clone(kernel).set_params(**changed) if changed else kernel
+
+    def _with_values(self, values: Mapping[str, Any]) -> Kernel:
+        """A copy with hyperparameters that a search found: those of the sum itself, and those of each part."""
+        kernel, parts = clone(self), self.named_parts()
+        shared = {key: value for key, value in values.items() if key.partition("__")[0] not in parts}
+        changed = {name: part._with_values(nested(values, name)) for name, part in parts.items()}
+        return kernel.set_params(**shared, **changed)
+
+    def _is_stacked(self) -> bool:
+        """Whether it is one intersection kernel on the columns of all parts side by side, and needs no matrix."""
+        parts = self.named_parts().values()
+        stackable = all(isinstance(part, HistogramIntersection | Constant) for part in parts)
+        return stackable and self.approximation == "auto" and not self._own_heights()
+
+    def _operator(self, value: Any, X: Any, n_threads: int = 1) -> KernelOperator:
+        if self._is_stacked():
+            return SortedOperator(value.sorted(X, n_threads), value, n_threads)
+        return super()._operator(value, X, n_threads)
+
+    def _restored_operator(self, reader: Reader, value: Any, n_samples: int, n_features: int, n_threads: int) -> Any:
+        if self._is_stacked():
+            return SortedOperator.from_state(reader, value, n_samples, n_features, n_threads)
+        return super()._restored_operator(reader, value, n_samples, n_features, n_threads)
+
+    def __call__(self, X: Any, Y: Any = None) -> Array:
+        """Evaluate the kernel densely, without approximation: ``K(X, Y)``, or ``K(X, X)`` without Y."""
+        X, Y = check_pair(X, Y, any_sign=self._any_sign)
+        return self._pair_value(X.shape[1]).cross(Rows.from_array(X), Rows.from_array(Y))
+
+    def _restore(self, reader: Reader, n_features: int) -> Any:
+        self._check()
+        return self._value(n_features) if self._is_stacked() else super()._restore(reader, n_features)
+
+    def _value(self, n_features: int) -> Any:
+        if not self._is_stacked():
+            return self._pair_value(n_features)
+        children = [part._child(f"{name}__", n_features) for name, part in self.named_parts().items()]
+        return StackedIntersection.of(tuple(children), n_features)
+
+    def _pair_value(self, n_features: int) -> PairKernel:
+        """The sum as it is evaluated pair by pair: parts on the heights of the sum in one kernel, others apart."""
+        shared, children = [], []
+        for name, kernel in self.named_parts().items():
+            own = kernel._own_heights()
+            if self._own_heights() and isinstance(kernel, Sum):
+                raise ValueError(
+                    f"The part {name!r} is a sum, which cannot share the {self._own_heights()[0]} of that around it: "
+                    "take its parts instead."
+                )
+            if own and self._own_heights():
+                raise ValueError(
+                    f"The part {name!r} has {own[0]} of its own, and the sum has {self._own_heights()[0]} for all its "
+                    "parts: set them in one place."
+                )
+            if isinstance(kernel, Sum):
+                children.append(Child(f"{name}__", None, kernel._pair_value(n_features)))
+            elif own:
+                columns = selected(kernel.columns, n_features)
+                width = n_features if columns is None else len(columns)
+                value = HeightsKernel(**heights_of(kernel, width), parts=(kernel._part(),))
+                children.append(Child(f"{name}__", columns, value))
+            else:
+                shared.append(kernel._part(f"{name}__"))
+        common: dict[str, Any] = {"approximation": self._approximation()}
+        together = HeightsKernel(**heights_of(self, n_features), parts=tuple(shared), **common)
+        if not children:
+            return together
+        if shared:
+            children.insert(0, Child("", None, together))
+        learns_weights = any(child.kernel.learns_weights for child in children)
+        return PairSum(n_features=n_features, children=tuple(children), learns_weights=learns_weights, **common)
+
+    def _check(self) -> None:
+        super()._check()
+        for kernel in self.named_parts().values():
+            kernel._check()

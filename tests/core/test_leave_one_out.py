@@ -1,0 +1,214 @@
+"""Leave-one-out loss in closed form: against models without the sample, and finite differences."""
+
+import numpy as np
+import pytest
+from kernel_operators import kernel_operator
+from oracles import close, histograms
+from scipy.special import log_softmax
+
+from histogp import HistogramGPClassifier, HistogramGPRegressor, Optimizer
+from histogp._core.probability import Link, wanted_probabilities
+from histogp._core.search import leave_one_out
+from histogp._core.search.leave_one_out import (
+    class_loss,
+    density_loss,
+    leave_one_out_loss,
+    search_leave_one_out,
+    searched_samples,
+)
+from histogp._core.search.objectives import Data
+from histogp._core.search.space import Space
+from histogp._core.solvers.problem import Noise
+from histogp.kernels import Constant, Gaussian, HistogramIntersection, Laplacian, Power, Sum
+
+N, D = 24, 4
+X = histograms(N, D, density=0.9) + 0.01
+CODES = np.argmax(X[:, :3], axis=1)
+TARGETS = np.where(CODES[:, None] == np.arange(3), 1.0, -1.0)
+NOISE = np.linspace(0.1, 0.3, N)
+WEIGHTS = 0.1 / NOISE
+LINK = Link(2.0, 0.7)
+
+
+def recipe(**shared):
+    parts = [HistogramIntersection(scale=0.5), Laplacian(unit=0.8), Gaussian(0.7, unit=0.5), Constant(0.5)]
+    return Sum(parts, **shared)
+
+
+def by_hand(A, targets):
+    """Means and variances of targets that are left out one by one, (n, M) each."""
+    found = []
+    for i in range(len(A)):
+        rest = np.delete(np.arange(len(A)), i)
+        solved = np.linalg.solve(A[np.ix_(rest, rest)], np.column_stack([targets[rest], A[rest, i]]))
+        mean, explained = A[i, rest] @ solved[:, :-1], A[i, rest] @ solved[:, -1]
+        found.append((mean, np.full(targets.shape[1], A[i, i] - explained)))
+    return np.array(found).transpose(1, 0, 2)
+
+
+def terms_of_classes(targets=TARGETS, codes=CODES, link=LINK):
+    wanted = wanted_probabilities(codes, max(2, targets.shape[1])) * WEIGHTS[:, None]
+    return lambda alpha, inverse: class_loss(targets, alpha, inverse, wanted, link)
+
+
+def terms_of_densities(alpha, inverse):
+    return density_loss(alpha, inverse, WEIGHTS)
+
+
+def probabilities(scores, link=LINK):
+    """Of classes, as the link describes them."""
+    f = np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores
+    return log_softmax(link.temperature * f + link.bend * np.log(np.clip((1 + f) / 2, 0.02, 1.5)), axis=1)
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_the_loss_of_classes_is_that_of_models_without_the_sample(several):
+    targets, codes = (TARGETS, CODES) if several else (TARGETS[:, 1:2], (CODES == 1).astype(int))
+    operator = kernel_operator(X, recipe())
+    means, _ = by_hand(operator.matrix() + np.diag(NOISE), targets)
+    found = leave_one_out_loss(operator, Noise(NOISE), targets, terms_of_classes(targets, codes))
+    wanted = wanted_probabilities(codes, 3 if several else 2)
+    close(found.value, -np.sum(WEIGHTS[:, None] * wanted * probabilities(means)), rtol=1e-10)
+    close(LINK.log_probabilities(means), probabilities(means))
+    close(wanted.sum(axis=1), np.ones(N))
+    assert (wanted.argmax(axis=1) == codes).all()
+
+
+def test_the_loss_of_values_is_the_density_of_models_without_the_sample():
+    operator = kernel_operator(X, recipe())
+    means, variances = by_hand(operator.matrix() + np.diag(NOISE), TARGETS)
+    densities = -0.5 * (np.log(2 * np.pi * variances) + (TARGETS - means) ** 2 / variances)
+    found = leave_one_out_loss(operator, Noise(NOISE), TARGETS, terms_of_densities)
+    close(found.value, -np.sum(WEIGHTS[:, None] * densities), rtol=1e-10)
+
+
+NOISES = {
+    "one for all": Noise(NOISE),
+    "one for each": Noise(NOISE, CODES, np.array([0.5, 1.0, 2.0]), np.array([1.0, 2.0, 0.7])),
+}
+KERNELS = {
+    "recipe": recipe(weights=np.linspace(0.5, 2, D), transform=Power(1.1)),
+    "sorted": HistogramIntersection(Power(0.7)),
+    "stacked": HistogramIntersection(columns=[0, 1]) + HistogramIntersection(Power(0.7)) + Constant(0.3),
+    "apart": Sum([Laplacian(unit=1.0, weights=np.linspace(0.5, 2, D)), Gaussian(unit=1.0, columns=[1, 3])]),
+}
+
+
+@pytest.mark.parametrize("terms", ["classes", "densities"])
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_derivatives_are_those_of_finite_differences(kernel, noise, terms):
+    operator = kernel_operator(X, KERNELS[kernel])
+    space = Space.of(operator.kernel, operator.training_rows(), 0.2, 1.0, None)
+    data = Data(operator, NOISES[noise], TARGETS)
+    make = {"classes": terms_of_classes(), "densities": terms_of_densities}[terms]
+    names = [one.name for one in space.free]
+
+    def value(theta):
+        return leave_one_out_loss(*data.at(space, theta), TARGETS, make, names)
+
+    theta = space.start + np.random.default_rng(0).normal(0, 0.1, len(space.start))
+    slope = space.gradient(theta, value(theta).derivatives)
+    assert len(slope) >= 3
+    for k, step in enumerate(1e-5 * np.eye(len(theta))):
+        expected = (value(theta + step).value - value(theta - step).value) / 2e-5
+        np.testing.assert_allclose(slope[k], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_derivatives_of_the_link():
+    scores = np.random.default_rng(0).uniform(-1.3, 2.2, (N, 3))  # some beyond where its logarithm ends
+    wanted = wanted_probabilities(CODES, 3)
+    for given, of in ((scores, wanted), (scores[:, :1], wanted_probabilities((CODES == 1).astype(int), 2))):
+        value, by_score, by_link = LINK.loss(given, of)
+        close(value, -np.sum(of * probabilities(given)))
+        step = 1e-6
+        for i, m in ((0, 0), (5, given.shape[1] - 1)):
+            change = np.zeros_like(given)
+            change[i, m] = step
+            expected = (LINK.loss(given + change, of)[0] - LINK.loss(given - change, of)[0]) / (2 * step)
+            np.testing.assert_allclose(by_score[i, m], expected, rtol=1e-5, atol=1e-7)
+        by_hand = [
+            Link(2.0 * np.exp(step), 0.7).loss(given, of)[0] - Link(2.0 * np.exp(-step), 0.7).loss(given, of)[0],
+            Link(2.0, 0.7 + step).loss(given, of)[0] - Link(2.0, 0.7 - step).loss(given, of)[0],
+        ]
+        np.testing.assert_allclose(by_link, np.array(by_hand) / (2 * step), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("is_classification", [True, False])
+def test_the_slope_of_the_search_is_that_of_its_value(is_classification):
+    operator = kernel_operator(X, recipe(weights="ard"))
+    space = Space.of(operator.kernel, operator.training_rows(), 0.2, 1.0, None)
+    search = leave_one_out._Search(Data(operator, Noise(NOISE), TARGETS), space, is_classification, None)
+    x = search.start + np.random.default_rng(1).normal(0, 0.05, len(search.start))
+    slope = search.evaluate(x)[1]
+    assert len(x) == len(space.start) + 1 + 2 * is_classification  # the spread of weights, and the link
+    for k, step in enumerate(1e-5 * np.eye(len(x))):
+        expected = (search.evaluate(x + step)[0] - search.evaluate(x - step)[0]) / 2e-5
+        np.testing.assert_allclose(slope[k], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_feature_that_does_not_vary_does_not_count():
+    constant = np.column_stack([X, np.full(N, 3.0)])
+    operator = kernel_operator(constant, recipe(weights="ard"))
+    weights = next(one for one in operator.kernel.hyperparameters(operator.rows, 0.1, 1.0) if one.name == "weights")
+    assert weights.start[-1] < 1e-6 * weights.start[:-1].min()
+    shape = leave_one_out._spread(np.log(weights.start))
+    assert shape[-1] == 0
+    assert abs(shape[:-1].sum()) < 1e-12
+
+
+def test_a_search_finds_a_smaller_loss_and_stays_near_its_priors():
+    operator = kernel_operator(X, recipe())
+    space = Space.of(operator.kernel, operator.training_rows(), 0.2, 1.0, None)
+    found = search_leave_one_out(Data(operator, Noise(np.full(N, 0.2)), TARGETS), space, True, 18)
+    losses = [row["loss"] for row in found.path]
+    assert min(losses) < losses[0]
+    assert not found.interrupted
+    assert found.converged
+    assert len(losses) <= 25
+    assert 0.01 <= 0.2 * space.noise_factor(found.theta) <= 10
+
+
+def test_every_class_is_seen_in_proportion(monkeypatch):
+    monkeypatch.setattr(leave_one_out, "FEWEST_SAMPLES", 100)
+    monkeypatch.setattr(leave_one_out, "MOST_WITHOUT_MATRIX", 50)
+    rows = histograms(1000, D)
+    codes = np.repeat([0, 1, 2], [700, 200, 100])
+    targets = np.where(codes[:, None] == np.arange(3), 1.0, -1.0)
+    for kernel, most in ((recipe(), 100), (HistogramIntersection(), 50)):
+        data = Data(kernel_operator(rows, kernel), Noise(np.ones(1000)), targets)
+        index = searched_samples(data, True, np.random.default_rng(0))
+        assert len(np.unique(index)) == most
+        np.testing.assert_allclose(np.bincount(codes[index]) / most, [0.7, 0.2, 0.1], atol=0.03)
+    assert searched_samples(data.subset(np.arange(40)), True, np.random.default_rng(0)) is None
+
+
+@pytest.mark.parametrize("kernel", [recipe(weights="ard"), HistogramIntersection(), "hik-poly", "exp-chi2", "chi2"])
+def test_estimators_search_by_it(kernel):
+    rows = histograms(80, 6)
+    codes = np.argmax(rows[:, 1:4], axis=1)
+    optimizer = Optimizer(criterion="loo")
+    model = HistogramGPClassifier(kernel, optimize=optimizer, random_state=0).fit(rows, codes)
+    path = model.optimization_path_
+    assert path["loss"].min() < path["loss"][0]
+    assert np.isnan(model.log_marginal_likelihood_)
+    assert np.isclose(model.noise_, path["noise"], rtol=1e-12).any()
+    fixed = Optimizer(criterion="loo", parameters=["noise"])
+    model = HistogramGPRegressor(HistogramIntersection(), optimize=fixed).fit(rows, rows[:, 0])
+    assert model.kernel_.scale == 1
+    assert model.noise_ != 1
+
+
+def test_single_precision_is_close_enough_for_a_search():
+    rows = histograms(200, 6)
+    codes = np.argmax(rows[:, 1:4], axis=1)
+    targets = np.where(codes[:, None] == np.arange(3), 1.0, -1.0)
+    wanted = wanted_probabilities(codes, 3)
+    operator = kernel_operator(rows, recipe(weights="ard"))
+    terms = lambda alpha, inverse: class_loss(targets, alpha, inverse, wanted, LINK)  # noqa: E731
+    exact, single = (
+        leave_one_out_loss(one, Noise(np.full(200, 0.1)), targets, terms) for one in (operator, operator.in_single())
+    )
+    np.testing.assert_allclose(single.value, exact.value, rtol=1e-3)
+    for name, value in exact.derivatives.items():
+        np.testing.assert_allclose(single.derivatives[name], value, atol=2e-2 * np.abs(value).max(), rtol=2e-2)
