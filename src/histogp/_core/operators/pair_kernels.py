@@ -448,6 +448,11 @@ class Child:
     kernel: Any
     is_constant: bool = False
 
+    @property
+    def constant(self) -> float:
+        """What all pairs of samples have in common."""
+        return float(self.kernel.weights[0]) if self.is_constant else self.kernel.constant
+
     def sees_as(self, other: Child) -> bool:
         """Whether another kernel sees the same features."""
         if self.columns is None or other.columns is None:
@@ -502,17 +507,20 @@ class SumValue(KernelValue):
 
     def at(self, values: Mapping[str, Any]) -> Self:
         """The kernel with other values by the names of `hyperparameters`."""
-        children = [replace(child, kernel=child.kernel.at(child.own(values))) for child in self.children]
-        learns_weights = any(child.kernel.learns_weights for child in children)
-        return replace(self, children=tuple(children), learns_weights=learns_weights)
+        return self._with_kernels([child.kernel.at(child.own(values)) for child in self.children])
 
     def scaled(self, factor: float) -> Self:
-        children = [replace(child, kernel=child.kernel.scaled(factor)) for child in self.children]
-        return replace(self, children=tuple(children))
+        return self._with_kernels([child.kernel.scaled(factor) for child in self.children])
+
+    def _with_kernels(self, kernels: list[Any]) -> Self:
+        """The sum with other kernels in the place of its own."""
+        pairs = zip(self.children, kernels, strict=True)
+        children = tuple(replace(child, kernel=kernel) for child, kernel in pairs)
+        return replace(self, children=children, learns_weights=any(kernel.learns_weights for kernel in kernels))
 
     @property
     def constant(self) -> float:
-        return sum(child.kernel.constant for child in self.children)
+        return sum(child.constant for child in self.children)
 
     def variance_by_part(self, rows: Rows) -> dict[str, float]:
         return {name: value for child in self.children for name, value in child.variance_by_part(rows).items()}
@@ -541,11 +549,8 @@ class PairSum(SumValue, PairKernel):
                 return f"the part {child.prefix.removesuffix('__')!r}"
         return "this kernel"
 
-    def at(self, values: Mapping[str, Any]) -> Self:
-        return replace(super().at(values), map=None)
-
-    def scaled(self, factor: float) -> Self:
-        return replace(super().scaled(factor), map=None)
+    def _with_kernels(self, kernels: list[Any]) -> Self:
+        return replace(super()._with_kernels(kernels), map=None)
 
     def points(self, rows: Rows, dtype: Any = np.float64, n_threads: int = 1) -> list[Any]:
         return [child.kernel.points(child.rows(rows), dtype, n_threads) for child in self.children]

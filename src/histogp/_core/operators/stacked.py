@@ -10,8 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from histogp._core.data import Array, Nonzeros, Rows, SortedColumns
-from histogp._core.kernel_values import Hyperparameter
-from histogp._core.operators.pair_kernels import Child
+from histogp._core.operators.pair_kernels import Child, SumValue
 from histogp._core.operators.sorted_columns import Intersection
 
 
@@ -28,7 +27,7 @@ class SomeNonzeros:
 
 
 @dataclass(frozen=True, eq=False)
-class StackedIntersection(Intersection):
+class StackedIntersection(SumValue, Intersection):
     """A sum of intersection kernels and constants, each on some features.
 
     A sample is seen as the columns of all kernels side by side; a constant sees a column of ones. Features that no
@@ -36,8 +35,6 @@ class StackedIntersection(Intersection):
 
     children : the kernels, each an `Intersection`; one without columns sees the ones
     """
-
-    children: tuple[Child, ...] = ()
 
     @classmethod
     def of(cls, children: tuple[Child, ...], n_features: int) -> StackedIntersection:
@@ -128,30 +125,10 @@ class StackedIntersection(Intersection):
     def is_per_feature(self, name: str) -> bool:
         return True
 
-    def hyperparameters(self, rows: Rows, noise: float, mean_square: float) -> list[Hyperparameter]:
-        """The noise, and what a search may change of each kernel."""
-        found: dict[str, Hyperparameter] = {}
-        for child in self.children:
-            for one in child.kernel.hyperparameters(child.rows(rows), noise, mean_square):
-                name = one.name if one.name == "noise" else f"{child.prefix}{one.name}"
-                found[name] = replace(one, name=name)
-        return list(found.values())
-
-    def at(self, values: Mapping[str, Any]) -> Self:
-        """The kernel with other values by the names of `hyperparameters`."""
-        children = [replace(child, kernel=child.kernel.at(child.own(values))) for child in self.children]
-        return type(self).of(tuple(children), self.n_features)  # type: ignore[return-value]
-
-    def scaled(self, factor: float) -> Self:
-        children = [replace(child, kernel=child.kernel.scaled(factor)) for child in self.children]
-        return type(self).of(tuple(children), self.n_features)  # type: ignore[return-value]
-
-    @property
-    def constant(self) -> float:
-        return float(sum(child.kernel.weights[0] for child in self.children if child.is_constant))
-
-    def variance_by_part(self, rows: Rows) -> dict[str, float]:
-        return {name: value for child in self.children for name, value in child.variance_by_part(rows).items()}
+    def _with_kernels(self, kernels: list[Any]) -> Self:
+        pairs = zip(self.children, kernels, strict=True)
+        children = tuple(replace(child, kernel=kernel) for child, kernel in pairs)
+        return type(self).of(children, self.n_features)  # type: ignore[return-value]
 
     def log_gradient(self, derivatives: Mapping[str, Array]) -> dict[str, Array]:
         found: dict[str, Array] = {}

@@ -53,7 +53,7 @@ class Tridiagonal:
         if n == 1:
             beside = np.zeros(1)  # LAPACK wants one
         values = eigvalsh_tridiagonal(diagonal, beside, check_finite=False) if n > 1 else diagonal
-        # Those that are zero come out as rounding of the largest, on both sides.
+        # An eigenvalue that is zero comes out as rounding of the largest one, also below zero.
         return cls(diagonal, beside, np.maximum(values, 0.0), sides)
 
     def solve(self, weight: float) -> Array:
