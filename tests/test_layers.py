@@ -197,6 +197,43 @@ def test_back_doors_are_seen(code, found):
     assert [name for name, _ in private_uses(ast.parse(code))] == found
 
 
+def kinds():
+    """The classes of operators, kernels, systems, maps, means and objectives."""
+    files = [*(ROOT / "kernels").glob("*.py"), *(ROOT / "feature_maps").glob("*.py"), *(ROOT / "_core").rglob("*.py")]
+    data = {"Rows", "StreamingStatistics"}  # which are containers
+    return {node.name for file in files for node in tree_of(file).body if isinstance(node, ast.ClassDef)} - data
+
+
+def questions(tree, classes):
+    """The lines that ask whether something is of one of these classes, or has what only some have."""
+    for node in ast.walk(tree):
+        named = set()
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("isinstance", "issubclass")
+        ):
+            named = {name.id for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)}
+        elif isinstance(node, ast.Compare) and any(isinstance(one, ast.Is | ast.IsNot) for one in node.ops):
+            sides = [node.left, *node.comparators]
+            named = {one.id for one in sides if isinstance(one, ast.Name)}
+        if named & classes:
+            yield node.lineno
+
+
+def test_nobody_asks_of_which_kind_a_thing_is():
+    """What users give is checked where it comes in; the rest is asked what it offers, which is in `contract.py`."""
+    entrances = {"kernels/_base.py", "kernels/sums.py", "gp/_model_file.py", "feature_maps/_adapters.py"}
+    entrances |= {"_core/variance/__init__.py"}  # which finds methods in modules
+    given = {"Kernel", "Transform", "FeatureMap", "VarianceMethod"}
+    asking = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in sources()
+        for line in questions(tree_of(path), kinds() - (given if str(path.relative_to(ROOT)) in entrances else set()))
+    ]
+    assert not asking
+
+
 def test_file_names_are_unique():
     names = [path.name for path in sources() if path.name != "__init__.py"]
     assert not {name for name in names if names.count(name) > 1}

@@ -322,7 +322,10 @@ WRONG = {
     "a scale of the intersection kernel": (HistogramIntersection(scale=-1.0), "scale must be a number above 0"),
     "an approximation": (Laplacian(approximation="some"), "approximation must be one of 'auto', 'exact'"),
     "waves of a sum": (Sum([Laplacian(), Constant()], approximation="fourier"), '"fourier" is for one kernel alone'),
-    "a sum in a sum that shares": (Sum([Sum([Laplacian()])], weights=2.0), "is a sum, which cannot share the weights"),
+    "a sum in a sum that shares": (
+        Sum([Sum([Laplacian()])], weights=2.0),
+        "is a sum of its own, and the sum has weights",
+    ),
     "components": (Gaussian(n_components=1), "n_components must be a whole number from 2 to"),
 }
 

@@ -64,6 +64,11 @@ class KernelValue:
         return {}
 
     @property
+    def kind(self) -> type[KernelValue]:
+        """What it has in common with kernels that can take its place on the same data."""
+        return type(self)
+
+    @property
     def constant(self) -> float:
         """What all pairs of samples have in common: the scale of constant parts."""
         return 0.0

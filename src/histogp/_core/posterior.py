@@ -38,7 +38,7 @@ from histogp._core.solvers.problem import (
     factors_pay,
 )
 from histogp._core.solvers.system import MOST_OUTPUTS, System
-from histogp._core.support import SupportMean
+from histogp._core.support import SupportMean, quantized_mean
 from histogp._core.threads import Lazy, Versions
 from histogp._core.variance import METHODS, Shape, Variance, VarianceMethod, VarianceOptions
 from histogp._core.variance.precise import shortfall_of
@@ -196,10 +196,8 @@ class Posterior:
 
     def quantized(self, grid: Grid) -> QuantizedMean | SupportMean:
         """The mean on a grid, tabulated when a grid is asked for that was not the last one; or by some samples."""
-        version: Any = None
-        if self.operator.offer(Matrix) is None:
-            version = (grid.n_bins, grid.uniform, None if grid.upper is None else grid.upper.tobytes())
-        return self.lazy.get("quantized", lambda: self._quantize(grid), version)
+        kind = quantized_mean(self.operator)
+        return self.lazy.get("quantized", lambda: self._quantize(grid), kind.version(grid))
 
     def prior_variance(self, rows: Rows) -> Array:
         """``K(x, x)`` for each test row, (n,)."""

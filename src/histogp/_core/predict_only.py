@@ -10,10 +10,10 @@ import numpy as np
 from histogp._core.data import Array, Rows
 from histogp._core.kernel_values import KernelValue
 from histogp._core.layouts import Grid
-from histogp._core.operators.contract import Features, KernelOperator, Matrix
+from histogp._core.operators.contract import Features, KernelOperator
 from histogp._core.predictors import QuantizedMean, Table
 from histogp._core.solvers.factors import FeatureFactor, features_of
-from histogp._core.support import SupportMean
+from histogp._core.support import SupportMean, quantized_mean
 from histogp._core.threads import Versions
 from histogp._core.variance import METHODS, Shape, Variance, VarianceOptions, read_kept, write_kept
 from histogp.errors import ModelFileError
@@ -78,8 +78,7 @@ class Predictor:
         if features is None:
             assert grid is not None
             table, kernel = reader.child("table"), operator.kernel
-            kind: Any = QuantizedMean if operator.offer(Matrix) is None else SupportMean
-            mean = kind.from_state(table, kernel, grid, kernel.n_columns, n_outputs)
+            mean = quantized_mean(operator).from_state(table, kernel, grid, kernel.n_columns, n_outputs)
             return cls(operator, None, mean, kept, seed)
         weights, factor = read_features(reader.child("features"), operator, n_outputs)
         return cls(operator, features.from_weights(weights), None, {**kept, "precise": (None, factor)}, seed)
@@ -97,15 +96,8 @@ class Predictor:
         """The mean on the grid that was prepared; another one is refused."""
         if self.grid_mean is None:
             raise ValueError('This model was saved for exact prediction and needs no grid; use prediction="exact".')
-        if isinstance(self.grid_mean, SupportMean):
-            return self.grid_mean
         own = self.grid_mean.grid
-        same_upper = (
-            grid.upper is own.upper
-            if grid.upper is None or own.upper is None
-            else np.array_equal(grid.upper, own.upper)
-        )
-        if (grid.n_bins, grid.uniform) != (own.n_bins, own.uniform) or not same_upper:
+        if self.grid_mean.version(grid) != self.grid_mean.version(own):
             raise ValueError(
                 "This model was saved without its training samples and only predicts as it did then: with "
                 f'n_bins={own.n_bins}, interpolation="{"nearest" if own.uniform else "linear"}" and the same '

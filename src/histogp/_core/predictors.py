@@ -229,6 +229,11 @@ class QuantizedMean:
     weight_norms: Array
     weight_bounds: Array
 
+    @staticmethod
+    def version(grid: Grid) -> Any:
+        """What it depends on of a grid: equal for grids that it serves alike."""
+        return grid.n_bins, grid.uniform, None if grid.upper is None else grid.upper.tobytes()
+
     def to_state(self, writer: Writer) -> None:
         """Write the table and what bounds its error into a model file."""
         self.table.layout.to_state(writer)

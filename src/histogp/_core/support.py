@@ -12,8 +12,9 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from histogp._core.data import Array, Rows
 from histogp._core.layouts import Grid, Reading
 from histogp._core.maps.landmarks import Landmarks
-from histogp._core.operators.contract import CROSS_NUMBERS
+from histogp._core.operators.contract import CROSS_NUMBERS, KernelOperator, Matrix
 from histogp._core.operators.pair_kernels import PairKernel
+from histogp._core.predictors import QuantizedMean
 from histogp._core.threads import suited_blas
 from histogp.errors import ModelFileError
 from histogp.io.schema import Reader, Writer
@@ -45,6 +46,10 @@ class SupportMean:
     weights: Array
     grid: Grid
     error: float
+
+    @staticmethod
+    def version(grid: Grid) -> None:
+        """What it depends on of a grid: nothing."""
 
     @classmethod
     def build(
@@ -116,6 +121,11 @@ class SupportMean:
         if rows.values.min(initial=0.0) < 0 and not kernel.takes_any_sign:
             raise ModelFileError("its samples are negative.")
         return cls(kernel, rows, weights, grid, error)
+
+
+def quantized_mean(operator: KernelOperator) -> Any:
+    """The class of the mean that quantized prediction takes for the kernel of an operator."""
+    return QuantizedMean if operator.offer(Matrix) is None else SupportMean
 
 
 def _rounded(rows: Rows) -> Rows:

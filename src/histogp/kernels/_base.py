@@ -15,8 +15,9 @@ from sklearn.utils import check_array
 from histogp._core.data import Array, Rows
 from histogp._core.kernel_values import KernelValue
 from histogp._core.operators.contract import KernelOperator, updates_of
-from histogp._core.operators.pair_kernels import Part
+from histogp._core.operators.pair_kernels import Child, HeightsKernel, PairKernel, Part
 from histogp.io.schema import Reader
+from histogp.kernels.transforms import Transform
 
 # What short names stand for: a class of this package, and what its parameters are made of.
 _NAMED: dict[str, tuple[str, dict[str, str]]] = {
@@ -100,6 +101,19 @@ class Kernel(BaseEstimator):
     def _part(self, prefix: str = "") -> Part:
         """What it is in a sum of kernels on the same heights."""
         raise NotImplementedError
+
+    def _child(self, prefix: str, n_features: int) -> Child | None:
+        """What it is in a sum of intersection kernels; None if it is none."""
+        return None
+
+    def _pair_value(self, n_features: int) -> PairKernel:
+        """The value of the kernel pair by pair, for the number of features that it sees."""
+        return HeightsKernel(**heights_of(self, n_features), parts=(self._part(),))
+
+    def _apart(self) -> str:
+        """Why it cannot see the heights of a sum around it, in words; empty if it can."""
+        own = self._own_heights()
+        return f"has {own[0]} of its own" if own else ""
 
     def _resolved(self, rows: Rows, targets: Array | None) -> Kernel:
         """A copy without anything that is left to data: some training samples, as it sees them, and their targets."""
@@ -237,6 +251,25 @@ def weighting(kernel: Kernel, n_features: int, scale: float = 1.0) -> dict[str, 
         if not np.all(weights >= 0):
             raise ValueError(f"weights must not be negative; got {weights.min():g}.")
     return {"n_features": n_features, "weights": weights, "groups": groups, "learns_weights": learned}
+
+
+def heights_of(kernel: Any, n_features: int, scale: float = 1.0) -> dict[str, Any]:
+    """What the values of kernels on heights share: transform, weights, groups; refuses what does not fit."""
+    transform, common = kernel.transform, weighting(kernel, n_features, scale)
+    if transform is None:
+        return common
+    if not isinstance(transform, Transform):
+        raise TypeError(f"The transform must be None or a histogp.kernels.Transform; got {transform!r}.")
+    of_transform = {}
+    for name in transform.get_params(deep=False):
+        value = expanded(name, getattr(transform, name), common["groups"], n_features)
+        if not np.all(value > 0):
+            raise ValueError(f"{name} must be positive; got {value.min():g}.")
+        of_transform[name] = value
+    at_zero = transform.value(np.zeros(n_features), **of_transform)
+    if np.any(np.asarray(at_zero) != 0):
+        raise ValueError(f"{transform!r} is not a valid transform: g(0) must be 0, not {np.max(at_zero):g}.")
+    return {"transform": clone(transform), "of_transform": of_transform, **common}
 
 
 def _numbered(names: Any, n_features: int) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -16,7 +17,6 @@ from histogp._core.operators.pair_operators import KINDS, MOST_EXACT_SAMPLES, pa
 from histogp.errors import ModelFileError
 from histogp.io.schema import Reader
 from histogp.kernels._base import Adapted, Kernel, check_pair, selected
-from histogp.kernels.intersection import heights_of
 
 # Training samples up to which an update takes again what is left to data, and those that it is taken from.
 MOST_ADAPTED_SAMPLES = 512
@@ -77,11 +77,10 @@ class PairwiseKernel(Kernel):
 
     def _value(self, n_features: int) -> PairKernel:
         """The frozen value, for parameters that leave nothing to data."""
-        return on_columns(self, n_features, lambda width: self._on_heights(width))
+        return on_columns(self, n_features, self._pair_value)
 
-    def _on_heights(self, n_features: int) -> PairKernel:
-        heights = heights_of(self, n_features)
-        return HeightsKernel(**heights, parts=(self._part(),), approximation=self._approximation())
+    def _pair_value(self, n_features: int) -> PairKernel:
+        return replace(super()._pair_value(n_features), approximation=self._approximation())
 
     def _approximation(self) -> Approximation:
         return Approximation(self.approximation, int(self.n_components), int(self.random_state))

@@ -14,9 +14,8 @@ from histogp._core.operators.pair_kernels import (
     mean_squared_differences,
 )
 from histogp._core.operators.pair_measures import Measure
-from histogp.kernels._base import Kernel, check_positive
+from histogp.kernels._base import Kernel, check_positive, heights_of
 from histogp.kernels._pairwise import PairwiseKernel, started
-from histogp.kernels.intersection import heights_of
 from histogp.kernels.transforms import Transform
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from histogp._core.data import Array, Rows
 from histogp._core.operators.contract import KernelOperator
@@ -20,7 +19,7 @@ from histogp._core.operators.pair_kernels import Child, Linear
 from histogp._core.operators.sorted_columns import Intersection, SortedOperator, intersections
 from histogp._core.operators.stacked import StackedIntersection
 from histogp.io.schema import Reader
-from histogp.kernels._base import Adapted, AdditiveKernel, Kernel, check_pair, expanded, selected, weighting
+from histogp.kernels._base import Adapted, AdditiveKernel, Kernel, check_pair, heights_of, selected
 from histogp.kernels.transforms import Transform
 
 
@@ -116,22 +115,3 @@ class HistogramIntersection(AdditiveKernel):
         columns = selected(slice(None) if self.columns is None else self.columns, n_features)
         assert columns is not None
         return Child(prefix, columns, Intersection(**heights_of(self, len(columns), self.scale)))
-
-
-def heights_of(kernel: Any, n_features: int, scale: float = 1.0) -> dict[str, Any]:
-    """What the values of kernels on heights share: transform, weights, groups; refuses what does not fit."""
-    transform, common = kernel.transform, weighting(kernel, n_features, scale)
-    if transform is None:
-        return common
-    if not isinstance(transform, Transform):
-        raise TypeError(f"The transform must be None or a histogp.kernels.Transform; got {transform!r}.")
-    of_transform = {}
-    for name in transform.get_params(deep=False):
-        value = expanded(name, getattr(transform, name), common["groups"], n_features)
-        if not np.all(value > 0):
-            raise ValueError(f"{name} must be positive; got {value.min():g}.")
-        of_transform[name] = value
-    at_zero = transform.value(np.zeros(n_features), **of_transform)
-    if np.any(np.asarray(at_zero) != 0):
-        raise ValueError(f"{transform!r} is not a valid transform: g(0) must be 0, not {np.max(at_zero):g}.")
-    return {"transform": clone(transform), "of_transform": of_transform, **common}

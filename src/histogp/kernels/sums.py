@@ -16,9 +16,8 @@ from histogp._core.operators.pair_kernels import Child, HeightsKernel, PairKerne
 from histogp._core.operators.sorted_columns import Intersection, SortedOperator
 from histogp._core.operators.stacked import StackedIntersection
 from histogp.io.schema import Reader
-from histogp.kernels._base import Kernel, check_pair, selected
+from histogp.kernels._base import Kernel, check_pair, heights_of, selected
 from histogp.kernels._pairwise import PairwiseKernel, nested, started
-from histogp.kernels.intersection import HistogramIntersection, heights_of
 from histogp.kernels.transforms import Transform
 
 
@@ -215,19 +214,21 @@ class Sum(PairwiseKernel):
         changed = {name: part._with_values(nested(values, name)) for name, part in parts.items()}
         return kernel.set_params(**shared, **changed)
 
-    def _is_stacked(self) -> bool:
-        """Whether it is one intersection kernel on the columns of all parts side by side, and needs no matrix."""
-        parts = self.named_parts().values()
-        stackable = all(isinstance(part, HistogramIntersection | Constant) for part in parts)
-        return stackable and self.approximation == "auto" and not self._own_heights()
+    def _stack(self, n_features: int) -> StackedIntersection | None:
+        """The one intersection kernel that it is, on the columns of all parts side by side, or None."""
+        if self.approximation != "auto" or self._own_heights():
+            return None
+        children = [part._child(f"{name}__", n_features) for name, part in self.named_parts().items()]
+        known = tuple(child for child in children if child is not None)
+        return StackedIntersection.of(known, n_features) if len(known) == len(children) else None
 
     def _operator(self, value: Any, X: Any, n_threads: int = 1) -> KernelOperator:
-        if self._is_stacked():
+        if self._stack(X.shape[1]) is not None:
             return SortedOperator(value.sorted(X, n_threads), value, n_threads)
         return super()._operator(value, X, n_threads)
 
     def _restored_operator(self, reader: Reader, value: Any, n_samples: int, n_features: int, n_threads: int) -> Any:
-        if self._is_stacked():
+        if self._stack(n_features) is not None:
             return SortedOperator.from_state(reader, value, n_samples, n_features, n_threads)
         return super()._restored_operator(reader, value, n_samples, n_features, n_threads)
 
@@ -238,38 +239,29 @@ class Sum(PairwiseKernel):
 
     def _restore(self, reader: Reader, n_features: int) -> Any:
         self._check()
-        return self._value(n_features) if self._is_stacked() else super()._restore(reader, n_features)
+        stack = self._stack(n_features)
+        return super()._restore(reader, n_features) if stack is None else stack
 
     def _value(self, n_features: int) -> Any:
-        if not self._is_stacked():
-            return self._pair_value(n_features)
-        children = [part._child(f"{name}__", n_features) for name, part in self.named_parts().items()]
-        return StackedIntersection.of(tuple(children), n_features)
+        stack = self._stack(n_features)
+        return self._pair_value(n_features) if stack is None else stack
 
     def _pair_value(self, n_features: int) -> PairKernel:
         """The sum as it is evaluated pair by pair: parts on the heights of the sum in one kernel, others apart."""
         shared, children = [], []
         for name, kernel in self.named_parts().items():
-            own = kernel._own_heights()
-            if self._own_heights() and isinstance(kernel, Sum):
-                raise ValueError(
-                    f"The part {name!r} is a sum, which cannot share the {self._own_heights()[0]} of that around it: "
-                    "take its parts instead."
-                )
-            if own and self._own_heights():
-                raise ValueError(
-                    f"The part {name!r} has {own[0]} of its own, and the sum has {self._own_heights()[0]} for all its "
-                    "parts: set them in one place."
-                )
-            if isinstance(kernel, Sum):
-                children.append(Child(f"{name}__", None, kernel._pair_value(n_features)))
-            elif own:
-                columns = selected(kernel.columns, n_features)
-                width = n_features if columns is None else len(columns)
-                value = HeightsKernel(**heights_of(kernel, width), parts=(kernel._part(),))
-                children.append(Child(f"{name}__", columns, value))
-            else:
+            why = kernel._apart()
+            if not why:
                 shared.append(kernel._part(f"{name}__"))
+                continue
+            if self._own_heights():
+                raise ValueError(
+                    f"The part {name!r} {why}, and the sum has {self._own_heights()[0]} for all its parts: set them in "
+                    "one place, and take the parts of an inner sum instead of it."
+                )
+            columns = selected(kernel.columns, n_features)
+            width = n_features if columns is None else len(columns)
+            children.append(Child(f"{name}__", columns, kernel._pair_value(width)))
         common: dict[str, Any] = {"approximation": self._approximation()}
         together = HeightsKernel(**heights_of(self, n_features), parts=tuple(shared), **common)
         if not children:
@@ -278,6 +270,9 @@ class Sum(PairwiseKernel):
             children.insert(0, Child("", None, together))
         learns_weights = any(child.kernel.learns_weights for child in children)
         return PairSum(n_features=n_features, children=tuple(children), learns_weights=learns_weights, **common)
+
+    def _apart(self) -> str:
+        return "is a sum of its own"
 
     def _check(self) -> None:
         super()._check()

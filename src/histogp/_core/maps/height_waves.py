@@ -25,6 +25,9 @@ class Identity:
     def transform(self, X: Any, n_threads: int = 1) -> Array:
         return X
 
+    def to_state(self, writer: Writer) -> None:
+        """Nothing: the kernel says that there is no map."""
+
 
 @dataclass(frozen=True, eq=False)
 class HeightWaves:
@@ -44,6 +47,8 @@ class HeightWaves:
     is_normalized = False
     # Products are sometimes too large: what they leave of the kernel is no covariance.
     is_below = False
+    # It has no landmarks.
+    rows = None
 
     @classmethod
     def draw(cls, kernel: HeightsKernel, rows: Rows) -> HeightWaves:
@@ -95,8 +100,7 @@ class HeightWaves:
         """Write the map into a model file, with the additive one below it as the part "additive"."""
         writer.put("error", [self.error])
         writer.put("frequencies", self.waves.frequencies)
-        if isinstance(self.waves.additive, Direct):
-            self.waves.additive.to_state(writer.child("additive"))
+        self.waves.additive.to_state(writer.child("additive"))
 
     @classmethod
     def from_state(cls, reader: Reader, kernel: HeightsKernel, n_features: int) -> HeightWaves:

@@ -221,29 +221,29 @@ class Landmarks:
         return cls(kernel, rows, factor, error)
 
 
-def approximation_error(features: Any, kernel: PairKernel, rows: Rows, rng: np.random.Generator) -> float:
+def approximation_error(features: Any, rows: Rows, rng: np.random.Generator) -> float:
     """The error of products of features, ``sqrt(sum (K - Phi Phi^T)^2 / sum K^2)`` over pairs of up to 500 rows.
 
     None of these is a landmark, unless nearly all are. Pairs are of different rows: the diagonal is where landmarks are
     worst, and its weight would depend on the number of rows.
 
-    features : a map, or what it makes of all rows, (n, m)
+    features : a map, of a kernel that it knows
     """
-    some = _no_landmarks(features, rows, rng.permutation(rows.n_rows))
+    some = _no_landmarks(features.rows, rows, rng.permutation(rows.n_rows))
     chosen = rows.take(some)
-    Z = features.transform(chosen.to_dense()) if hasattr(features, "transform") else features[some]
-    exact, products = kernel.matrix(chosen), dense(Z @ Z.T)
+    Z = features.transform(chosen.to_dense())
+    exact, products = features.kernel.matrix(chosen), dense(Z @ Z.T)
     different = ~np.eye(len(some), dtype=bool)
     size = linalg.norm(exact[different])
     return float(linalg.norm((exact - products)[different]) / max(size, np.finfo(float).tiny))
 
 
-def _no_landmarks(features: Any, rows: Rows, order: Array) -> Array:
+def _no_landmarks(landmarks: Rows | None, rows: Rows, order: Array) -> Array:
     """The first 500 numbers of rows that equal no landmark, or the first 500 if there is no pair of these."""
-    if not isinstance(features, Landmarks):
+    if landmarks is None:
         return order[:ERROR_SAMPLES]
-    landmarks = {_contents(features.rows, number) for number in range(features.rows.n_rows)}
-    others = (number for number in order if _contents(rows, number) not in landmarks)
+    known = {_contents(landmarks, number) for number in range(landmarks.n_rows)}
+    others = (number for number in order if _contents(rows, number) not in known)
     found = np.fromiter(islice(others, ERROR_SAMPLES), np.int64)
     return found if len(found) > 1 else order[:ERROR_SAMPLES]
 

@@ -316,7 +316,7 @@ def cross_blocks(operator: KernelOperator, rows: Rows) -> Iterator[tuple[slice, 
 
 def check_same_kind(present: Any, other: Any) -> None:
     """Refuse a value of a kernel, ``other``, that cannot take the place of the present one."""
-    if type(other) is not type(present):
+    if other.kind is not present.kind:
         raise ValueError("A kernel cannot give way to one of another kind on the same data: fit another model.")
 
 

@@ -62,6 +62,11 @@ class PairKernel(KernelValue):
     map: Any = None
 
     @property
+    def kind(self) -> type[KernelValue]:
+        """Kernels that are evaluated pair by pair can give way to each other."""
+        return PairKernel
+
+    @property
     def exponential(self) -> Exponential | None:
         """The one exponential that it is, or None."""
         return None
@@ -116,6 +121,16 @@ class PairKernel(KernelValue):
 class Measured(ABC):
     """A kernel on training samples: its matrix, and derivatives."""
 
+    rows: Rows
+
+    def known_pairs(self, rows: Rows, key: tuple) -> AllPairs | None:
+        """The measures of these samples by heights that depend on ``key``, if it has them."""
+        return None
+
+    def known_children(self, rows: Rows) -> tuple[tuple[Child, Measured], ...]:
+        """The kernels of a sum on these samples, if it has them."""
+        return ()
+
     @abstractmethod
     def add_halves(self, out: Array) -> None:
         """Add K (N, N) to ``out``: on the diagonal and below it; what is above is undefined."""
@@ -150,6 +165,21 @@ class Part(ABC):
 
     scale: float = 1.0
     prefix: str = ""
+
+    @property
+    def takes_any_sign(self) -> bool:
+        """Whether heights may be negative."""
+        return False
+
+    @property
+    def constant(self) -> float:
+        """What all pairs of samples have in common."""
+        return 0.0
+
+    @property
+    def exponential(self) -> Exponential | None:
+        """The exponential of a measure that it is, or None."""
+        return None
 
     def numbers(self) -> dict[str, float]:
         """The hyperparameters by name."""
@@ -190,6 +220,14 @@ def _near(name: str, value: float) -> Hyperparameter:
 class Constant(Part):
     """``scale`` for all pairs."""
 
+    @property
+    def takes_any_sign(self) -> bool:
+        return True
+
+    @property
+    def constant(self) -> float:
+        return self.scale
+
     def values(self, pairs: Pairs) -> float:
         return 1.0
 
@@ -225,6 +263,14 @@ class Exponential(Part):
     beta: float = 1.0
     unit: float = 1.0
 
+    @property
+    def takes_any_sign(self) -> bool:
+        return self.measure in ("absolute", "squared")
+
+    @property
+    def exponential(self) -> Exponential:
+        return self
+
     def numbers(self) -> dict[str, float]:
         return {**super().numbers(), f"{self.prefix}beta": self.beta}
 
@@ -250,44 +296,37 @@ class HeightsKernel(Heights, PairKernel):
 
     @property
     def takes_any_sign(self) -> bool:
-        signed = ("absolute", "squared")
-        return all(isinstance(part, Constant) or getattr(part, "measure", "") in signed for part in self.parts)
+        return all(part.takes_any_sign for part in self.parts)
 
     @property
     def constant(self) -> float:
-        return sum(part.scale for part in self.parts if isinstance(part, Constant))
+        return sum(part.constant for part in self.parts)
 
     @property
     def interactive_part(self) -> str:
-        named = [part.prefix for part in self.parts if part.prefix and isinstance(part, Exponential)]
+        named = [part.prefix for part in self.parts if part.prefix and part.exponential is not None]
         return f"the part {named[0].removesuffix('__')!r}" if named else "this kernel"
 
     @property
     def exponential(self) -> Exponential | None:
-        one = self.parts[0] if len(self.parts) == 1 else None
-        return one if isinstance(one, Exponential) else None
+        return self.parts[0].exponential if len(self.parts) == 1 else None
 
     def points(self, rows: Rows, dtype: Any = np.float64, n_threads: int = 1) -> Points:
         return Points.of(self.transform_rows(rows), dtype, n_threads)
 
-    def has_heights_of(self, other: HeightsKernel) -> bool:
-        """Whether samples have the same heights under another kernel of this kind."""
-        if type(other) is not type(self) or type(self.transform) is not type(other.transform):
-            return False
-        if self.of_transform.keys() != other.of_transform.keys():
-            return False
-        same = [np.array_equal(self.of_transform[name], other.of_transform[name]) for name in self.of_transform]
-        if self.weights is None or other.weights is None:
-            return all(same) and self.weights is other.weights
-        return all(same) and np.array_equal(self.weights, other.weights)
+    def _heights_key(self) -> tuple:
+        """What the heights of samples depend on: equal for kernels under which they are the same."""
+        of_transform = {name: value.tobytes() for name, value in self.of_transform.items()}
+        return type(self.transform), of_transform, None if self.weights is None else self.weights.tobytes()
 
     def measured(
-        self, rows: Rows, n_threads: int = 1, dtype: Any = np.float64, before: MeasuredHeights | None = None
+        self, rows: Rows, n_threads: int = 1, dtype: Any = np.float64, before: Measured | None = None
     ) -> MeasuredHeights:
-        if before is not None and before.rows is rows and self.has_heights_of(before.kernel):
-            return replace(before, kernel=self)
-        pairs = AllPairs(self.points(rows, dtype, n_threads), n_threads)
-        return MeasuredHeights(self, rows, pairs, n_threads)
+        key = self._heights_key()
+        pairs = None if before is None else before.known_pairs(rows, key)
+        if pairs is None:
+            pairs = AllPairs(self.points(rows, dtype, n_threads), n_threads)
+        return MeasuredHeights(self, rows, pairs, n_threads, key)
 
     def add_cross(self, left: Points, right: Points, out: Array, n_threads: int = 1) -> None:
         for some, pairs in row_blocks(left, right, n_threads):
@@ -376,12 +415,17 @@ class MeasuredHeights(Measured):
     """A kernel of parts on one set of heights, with its training samples.
 
     pairs : of the training samples; they keep what they have computed where that is little
+    key : what the heights depend on
     """
 
     kernel: HeightsKernel
     rows: Rows
     pairs: AllPairs
     n_threads: int
+    key: tuple
+
+    def known_pairs(self, rows: Rows, key: tuple) -> AllPairs | None:
+        return self.pairs if rows is self.rows and key == self.key else None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -464,6 +508,12 @@ class Child:
         if self.is_constant:
             return Rows.from_array(np.ones((rows.n_rows, 1)))
         return rows if self.columns is None else rows.select(self.columns)
+
+    def measured(self, rows: Rows, n_threads: int, dtype: Any, before: tuple[Child, Measured] | None) -> Measured:
+        """The kernel on training samples; one before it that saw the same features is asked for what it has."""
+        if before is None or not self.sees_as(before[0]):
+            return self.kernel.measured(self.rows(rows), n_threads, dtype)
+        return self.kernel.measured(before[1].rows, n_threads, dtype, before[1])
 
     def variance_by_part(self, rows: Rows) -> dict[str, float]:
         """The mean prior variance of samples, by the names of its parts in the sum."""
@@ -556,21 +606,13 @@ class PairSum(SumValue, PairKernel):
         return [child.kernel.points(child.rows(rows), dtype, n_threads) for child in self.children]
 
     def measured(
-        self, rows: Rows, n_threads: int = 1, dtype: Any = np.float64, before: MeasuredSum | None = None
+        self, rows: Rows, n_threads: int = 1, dtype: Any = np.float64, before: Measured | None = None
     ) -> MeasuredSum:
-        if before is None or before.rows is not rows or not self._has_children_of(before.kernel):
-            each = [child.kernel.measured(child.rows(rows), n_threads, dtype) for child in self.children]
-        else:
-            pairs = zip(self.children, before.each, strict=True)
-            each = [child.kernel.measured(old.rows, n_threads, dtype, old) for child, old in pairs]
-        return MeasuredSum(self, rows, tuple(each))
-
-    def _has_children_of(self, other: Any) -> bool:
-        """Whether another kernel is a sum of as many kernels of the same kinds on the same columns."""
-        if type(other) is not type(self) or len(other.children) != len(self.children):
-            return False
-        pairs = zip(self.children, other.children, strict=True)
-        return all(type(one.kernel) is type(two.kernel) and one.sees_as(two) for one, two in pairs)
+        known = () if before is None else before.known_children(rows)
+        old = [*known, *[None] * len(self.children)]
+        pairs = zip(self.children, old, strict=False)
+        each = tuple((child, child.measured(rows, n_threads, dtype, other)) for child, other in pairs)
+        return MeasuredSum(rows, each)
 
     def add_cross(self, left: list[Any], right: list[Any], out: Array, n_threads: int = 1) -> None:
         for child, *sides in zip(self.children, left, right, strict=True):
@@ -598,9 +640,11 @@ class PairSum(SumValue, PairKernel):
 class MeasuredSum(Measured):
     """A sum of kernels with its training samples."""
 
-    kernel: PairSum
     rows: Rows
-    each: tuple[Any, ...]
+    each: tuple[tuple[Child, Measured], ...]
+
+    def known_children(self, rows: Rows) -> tuple[tuple[Child, Measured], ...]:
+        return self.each if rows is self.rows else ()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -608,15 +652,15 @@ class MeasuredSum(Measured):
 
     @property
     def dtype(self) -> Any:
-        return self.each[0].dtype
+        return self.each[0][1].dtype
 
     def add_halves(self, out: Array) -> None:
-        for one in self.each:
+        for _, one in self.each:
             one.add_halves(out)
 
     def gradient(self, upstream: Array, names: Collection[str] | None = None) -> dict[str, Array]:
         found: dict[str, Array] = {}
-        for child, one in zip(self.kernel.children, self.each, strict=True):
+        for child, one in self.each:
             own = None if names is None else child.own(dict.fromkeys(names))
             found |= child.named(one.gradient(upstream, own))
         return found

@@ -65,7 +65,7 @@ def choose_map(kernel: PairKernel, rows: Rows, n_threads: int) -> Any:
 
 def with_error(feature_map: Any, rows: Rows) -> Any:
     """The map with the relative error of its products, over pairs of some rows."""
-    found = approximation_error(feature_map, feature_map.kernel, rows, np.random.default_rng(0))
+    found = approximation_error(feature_map, rows, np.random.default_rng(0))
     return replace(feature_map, error=found)
 
 
@@ -220,8 +220,7 @@ class DenseOperator(KernelOperator):
         return DenseOperator(self.rows.take(kept), self.kernel, self.n_threads, matrix, self.dtype)
 
     def with_kernel(self, kernel: Any) -> DenseOperator:
-        if not isinstance(kernel, PairKernel):
-            check_same_kind(self.kernel, kernel)
+        check_same_kind(self.kernel, kernel)
         other = DenseOperator(self.rows, kernel, self.n_threads, dtype=self.dtype)
         other._measured = kernel.measured(self.rows, self.n_threads, self.dtype, self.measured())
         return other

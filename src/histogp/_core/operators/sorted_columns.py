@@ -63,7 +63,7 @@ class SortedOperator(KernelOperator):
 
     @property
     def _has_levels(self) -> bool:
-        return isinstance(self._levels, Levels)
+        return self._levels is not _UNKNOWN and self._levels is not None
 
     def __getstate__(self) -> dict[str, Any]:
         return {"data": self.data, "kernel": self.kernel, "n_threads": self.n_threads}

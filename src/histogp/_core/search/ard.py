@@ -9,7 +9,7 @@ import numpy as np
 
 from histogp._core.data import Array
 from histogp._core.likelihood import Likelihood
-from histogp._core.search.objectives import Estimated
+from histogp._core.search.objectives import Objective
 from histogp._core.search.space import Space
 
 # The largest change of a logarithm in one step, and the first one of those that follow the sign of their derivative.
@@ -19,7 +19,7 @@ _TINY = np.finfo(float).tiny
 
 
 def search_weights(
-    objective: Estimated,
+    objective: Objective,
     space: Space,
     x: Array,
     rates: Array,

@@ -154,6 +154,7 @@ class FeatureObjective:
     """
 
     is_exact = True
+    nearby = None
 
     def __init__(self, data: Data):
         self.data = data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -51,10 +51,18 @@ class Data:
 
 
 class Objective(Protocol):
-    """A likelihood to maximize; ``is_exact`` says that steps may be small, because values have no noise."""
+    """A likelihood to maximize.
+
+    is_exact : whether steps may be small, because values have no noise
+    """
 
     data: Data
     is_exact: bool
+
+    @property
+    def nearby(self) -> Any:
+        """Derivatives from the solutions of the last call, with few iterations and without a value; or None."""
+        ...
 
     def __call__(self, space: Space, theta: Array) -> Likelihood: ...
 
@@ -63,6 +71,7 @@ class Exact:
     """The likelihood by Cholesky factors, with derivatives."""
 
     is_exact = True
+    nearby = None
 
     def __init__(self, data: Data):
         self.data = data
@@ -76,6 +85,7 @@ class Bounded:
     """A lower bound of the likelihood, without derivatives. The random start of the subspace is always the same."""
 
     is_exact = False
+    nearby = None
 
     def __init__(self, data: Data, bound: BoundName, options: SolverOptions, seed: int):
         self.data = data

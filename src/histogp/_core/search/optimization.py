@@ -176,7 +176,7 @@ class _Search:
         rates = self.options.sparsity / (unit * np.concatenate([one.start for one in weights]))
         self.priors.rates = rates
         self.best_value = -np.inf  # from here on with the prior
-        if isinstance(self.objective, Estimated):
+        if self.objective.nearby is not None:
             self.converged &= search_weights(
                 self.objective,
                 self.space,

@@ -56,7 +56,6 @@ def update_system(
 
 def direct_options(operator: KernelOperator, noise: Noise, options: SolverOptions) -> SolverOptions | None:
     """Options for a system of factors, if "auto" would take one: those given, or else others; None if it would not."""
-    if system_kind(operator, noise, replace(options, solver="auto")) is IterativeSystem:
+    if not system_kind(operator, noise, replace(options, solver="auto")).serves_any:
         return None
-    is_direct = system_kind(operator, noise, options) is not IterativeSystem
-    return options if is_direct else replace(options, solver="cholesky")
+    return options if system_kind(operator, noise, options).serves_any else replace(options, solver="cholesky")
