@@ -11,10 +11,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from discovery import all_transforms
 from oracles import histograms
 from sklearn.base import BaseEstimator
 
 import histogp
+from histogp import HistogramGPClassifier, HistogramGPOneClass
+from histogp.active import query
+from histogp.gp import VARIANCE_METHODS
+from histogp.kernels import HistogramIntersection
 
 ROOT = Path(histogp.__file__).parent
 X = pd.DataFrame(histograms(60, 4), columns=list("abcd"))
@@ -84,3 +89,16 @@ def test_every_fitted_attribute_is_documented(cls):
     assert "n_features_in_" in attributes
     documented = section(cls, "Attributes")
     assert attributes <= set(documented), "not documented"
+
+
+@pytest.mark.parametrize(
+    "documented", [HistogramGPClassifier.predict_variance, HistogramGPOneClass, query], ids=lambda one: one.__qualname__
+)
+def test_every_variance_method_is_named(documented):
+    text = inspect.getdoc(documented)
+    assert [name for name in VARIANCE_METHODS if f'"{name}"' not in text] == []
+
+
+def test_every_transform_is_named():
+    text = inspect.getdoc(HistogramIntersection)
+    assert [cls.__name__ for cls in all_transforms() if cls.__name__ not in text] == []
