@@ -210,5 +210,7 @@ def test_single_precision_is_close_enough_for_a_search():
         leave_one_out_loss(one, Noise(np.full(200, 0.1)), targets, terms) for one in (operator, operator.in_single())
     )
     np.testing.assert_allclose(single.value, exact.value, rtol=1e-3)
+    # A step goes along all derivatives, and one of them may be what is left of large summands.
+    largest = max(np.abs(value).max() for value in exact.derivatives.values())
     for name, value in exact.derivatives.items():
-        np.testing.assert_allclose(single.derivatives[name], value, atol=2e-2 * np.abs(value).max(), rtol=2e-2)
+        np.testing.assert_allclose(single.derivatives[name], value, atol=1e-3 * largest, rtol=2e-2)

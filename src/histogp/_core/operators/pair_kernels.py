@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +21,15 @@ from histogp._core.data import Array, Rows, mirrored
 from histogp._core.kernel_values import WIDEST_FACTOR, Hyperparameter, KernelValue
 from histogp._core.maps.additive import Direct
 from histogp._core.maps.points import Distribution, greedy_points
-from histogp._core.operators.pair_measures import AllPairs, Measure, Pairs, Points, halves, height_slopes, row_blocks
+from histogp._core.operators.pair_measures import (
+    AllPairs,
+    Measure,
+    Pairs,
+    Points,
+    height_slopes,
+    over_tiles,
+    row_blocks,
+)
 from histogp._core.operators.sorted_columns import Heights
 from histogp.io.schema import Writer
 
@@ -329,9 +338,15 @@ class HeightsKernel(Heights, PairKernel):
         return MeasuredHeights(self, rows, pairs, n_threads, key)
 
     def add_cross(self, left: Points, right: Points, out: Array, n_threads: int = 1) -> None:
-        for some, pairs in row_blocks(left, right, n_threads):
-            for part in self.parts:
-                out[some] += out.dtype.type(part.scale) * part.values(pairs)
+        over_tiles(partial(self.add_tile, out), left, right, n_threads)
+
+    def add_tile(self, out: Array, rows: slice, columns: slice, pairs: Pairs) -> None:
+        """Add the kernel values of some pairs to ``out``."""
+        block = out[rows, columns]
+        scaled = np.empty_like(block)
+        for part in self.parts:
+            values = part.values(pairs)
+            block += np.multiply(values, part.scale, out=scaled, dtype=out.dtype) if np.ndim(values) else part.scale
 
     def own(self, rows: Rows) -> Array:
         sums = self._sums(rows)
@@ -441,17 +456,11 @@ class MeasuredHeights(Measured):
 
     def add_halves(self, out: Array) -> None:
         """Add K to ``out``, in one piece if measures are kept."""
+        add = partial(self.kernel.add_tile, out)
         if self._is_kept:
-            whole = slice(None)
-            blocks: Any = [(whole, whole, self.pairs)]
+            add(slice(None), slice(None), self.pairs)
         else:
-            blocks = halves(self.pairs.left, self.n_threads)
-        for some, others, pairs in blocks:
-            block = out[some, others]
-            scaled = np.empty_like(block)
-            for part in self.kernel.parts:
-                values = part.values(pairs)
-                block += np.multiply(values, part.scale, out=scaled, dtype=out.dtype) if np.ndim(values) else part.scale
+            over_tiles(add, self.pairs.left, self.pairs.left, self.n_threads, half=True)
 
     def gradient(self, upstream: Array, names: Collection[str] | None = None) -> dict[str, Array]:
         """The derivative of ``sum_ij G_ij K_ij``, by those for all heights where these can change."""
