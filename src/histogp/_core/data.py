@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from histogp._core import threads
-from histogp._core._numba import column_loops
+from histogp._core._numba import column_loops, pair_loops
 from histogp.errors import ModelFileError
 from histogp.io.schema import Reader, Writer
 
@@ -57,17 +57,17 @@ def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> Array:
 
 
 # Rows of a matrix that are mirrored together.
-MIRRORED_ROWS = 64
+MIRRORED_ROWS = 512
 
 
-def mirrored(upper: Array) -> Array:
-    """The symmetric matrix (n, n) whose upper half is given, in its place."""
-    for begin in range(0, len(upper), MIRRORED_ROWS):
-        rows, rest = slice(begin, begin + MIRRORED_ROWS), slice(begin + MIRRORED_ROWS, None)
-        corner = np.triu(upper[rows, rows])
-        upper[rows, rows] = corner + np.triu(corner, 1).T
-        upper[rest, rows] = upper[rows, rest].T
-    return upper
+def mirrored(lower: Array) -> Array:
+    """The symmetric matrix (n, n) whose lower half is given, in its place."""
+    n = len(lower)
+    threads.run(
+        lambda first: pair_loops.mirror(lower, first, min(first + MIRRORED_ROWS, n)),
+        [[(first,) for first in range(0, n, MIRRORED_ROWS)]],
+    )
+    return lower
 
 
 def power_of_two(largest: float) -> float:

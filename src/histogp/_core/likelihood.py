@@ -15,7 +15,7 @@ from typing import Literal, get_args
 import numpy as np
 from scipy.linalg import cholesky, lapack
 
-from histogp._core.data import Array
+from histogp._core.data import Array, mirrored
 from histogp._core.operators.contract import KernelOperator, Matrix, tuning_of
 from histogp._core.solvers.iterative import solve_cg
 from histogp._core.solvers.preconditioner import Preconditioner
@@ -66,41 +66,49 @@ def exact_likelihood(
     derivatives: bool = False,
     names: Collection[str] | None = None,
 ) -> Likelihood:
-    """The likelihood by a dense factor of each matrix, in time cubic in N; derivatives for all names or these."""
-    matrix = operator.matrix()
+    """The likelihood by a dense factor of each matrix, in time cubic in N; derivatives for all names or these.
+
+    Factors are in double precision, whatever that of the matrix is, because they lose as many digits as the noise is
+    smaller than the matrix.
+    """
+    matrix_of = operator.offer(Matrix)
+    matrix = operator.matrix() if matrix_of is None else matrix_of.new_matrix().astype(np.float64, copy=False)
     diagonals = noise.diagonals()
     n, n_outputs = targets.shape
-    share = n_outputs // diagonals.shape[1]  # outputs of one matrix
+    n_matrices = diagonals.shape[1]
+    share = n_outputs // n_matrices  # outputs of one matrix
     alpha = np.empty_like(targets)
-    inverses = np.zeros_like(matrix)
+    inverses = np.empty((0, 0))
     log_determinant = complexity_of_noise = 0.0
     for output, diagonal in enumerate(diagonals.T):
         some = slice(output * share, (output + 1) * share)
-        system = matrix.copy()
+        system = matrix if output == n_matrices - 1 else matrix.copy()
         system[np.diag_indices(n)] += diagonal
-        factor = cholesky(system.T, lower=True, overwrite_a=True, check_finite=False)
+        # The lower half of an array in the order of C is the upper one for LAPACK.
+        factor = cholesky(system.T, lower=False, overwrite_a=True, check_finite=False)
         log_determinant += 2 * share * np.log(factor.diagonal()).sum()
-        alpha[:, some] = lapack.dpotrs(factor, targets[:, some], lower=1)[0]
+        alpha[:, some] = lapack.dpotrs(factor, targets[:, some], lower=0)[0]
         if derivatives:
-            inverse = lapack.dpotri(factor, lower=1, overwrite_c=1)[0]
-            inverses += share * inverse
-            complexity_of_noise += share * inverse.diagonal() @ diagonal
+            inverse = lapack.dpotri(factor, lower=0, overwrite_c=1)[0].T
+            inverse *= share
+            complexity_of_noise += inverse.diagonal() @ diagonal
+            inverses = np.add(inverses, inverse, out=inverse) if output else inverse
     data_term = float(np.sum(targets * alpha))
     value = float(-(data_term + log_determinant + targets.size * np.log(2 * np.pi)) / 2)
     if not derivatives:
         return Likelihood(value, alpha, data_term=data_term)
     # LAPACK fills the lower half alone.
-    below = np.tril(inverses, -1)
-    matrix_of = operator.offer(Matrix)
     if matrix_of is not None:
         # Both terms at once.
-        inverses = below + np.tril(inverses).T
-        data_fit_gradient = matrix_of.matrix_gradient(alpha @ alpha.T - inverses, names)
+        upstream = alpha @ alpha.T
+        upstream -= mirrored(inverses)
+        data_fit_gradient = matrix_of.matrix_gradient(upstream, names)
         complexity_gradient = {name: np.zeros_like(value) for name, value in data_fit_gradient.items()}
     else:
         tuning = tuning_of(operator)
         data_fit_gradient = tuning.gradient(alpha, alpha)
         # Below the diagonal twice and above zero: the form with the identity sees only the sum of both.
+        below = np.tril(inverses, -1)
         complexity_gradient = tuning.gradient(2 * below + np.diag(inverses.diagonal()), np.eye(n))
     data_fit_gradient["noise"] = np.sum(alpha**2 * diagonals)
     complexity_gradient["noise"] = np.asarray(complexity_of_noise)

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from histogp._core.data import Array
-from histogp._core.operators.contract import Approximate, KernelOperator, Matrix, tuning_of, updates_of
+from histogp._core.operators.contract import Approximate, KernelOperator, tuning_of, updates_of
 from histogp._core.search.leave_one_out import ENOUGH_STEPS, search_leave_one_out, searched_samples
 from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import OptimizationOptions, Row, optimize_likelihood
@@ -245,9 +245,7 @@ def _searched(optimizer: Optimizer, data: Data, is_classification: bool, rng: np
         data = replace(data, operator=approximate.exactly())
     if optimizer.criterion == "loo":
         index = searched_samples(data, is_classification, rng)
-        some = data if index is None else data.subset(index)
-        matrix = some.operator.offer(Matrix)
-        return some if matrix is None else replace(some, operator=matrix.in_single())
+        return (data if index is None else data.subset(index)).in_single()
     most = tuning_of(data.operator).most_searched
     if most is None or data.operator.n_samples <= most:
         return data

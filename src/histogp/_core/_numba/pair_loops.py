@@ -79,6 +79,15 @@ def harmonic_sums(indptr, column_of, values, table, first, last, begin, out):
 
 
 @leaf
+def mirror(matrix, first, last):
+    """``matrix[j, i] = matrix[i, j]`` for the rows ``first..last`` and j < i; matrix (n, n)."""
+    for begin in range(0, last, 32):  # a few columns at a time, so that what is written stays in cache
+        for i in range(max(first, begin + 1), last):
+            for j in range(begin, min(begin + 32, i)):
+                matrix[j, i] = matrix[i, j]
+
+
+@leaf
 def sums_above(weights, others, own, out):
     """``out[d, i] = sum_j weights[j, i] ([x_id < y_jd] + [x_id <= y_jd]) / 2``.
 

@@ -238,6 +238,10 @@ class Matrix(Protocol):
         """The operator with a matrix in single precision, for a search."""
         ...
 
+    def new_matrix(self) -> Array:
+        """K, (N, N), which the caller may overwrite; it is not kept."""
+        ...
+
 
 @runtime_checkable
 class Approximate(Protocol):

@@ -10,7 +10,7 @@ With heights ``h_d = w_d g(x_d)`` and a measure m of two samples, the parts of a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
@@ -31,6 +31,7 @@ from histogp._core.operators.pair_measures import (
     row_blocks,
 )
 from histogp._core.operators.sorted_columns import Heights
+from histogp._core.threads import run, suited_blas
 from histogp.io.schema import Writer
 
 # Pairs of samples up to which their measures are kept: a search comes back to them.
@@ -162,7 +163,7 @@ class Measured(ABC):
         """K, (N, N)."""
         out = np.zeros(self.shape, self.dtype)
         self.add_halves(out)
-        return mirrored(out.T).T
+        return mirrored(out)
 
 
 @dataclass(frozen=True)
@@ -184,6 +185,11 @@ class Part(ABC):
     def constant(self) -> float:
         """What all pairs of samples have in common."""
         return 0.0
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """The measures that it is a function of."""
+        return ()
 
     @property
     def exponential(self) -> Exponential | None:
@@ -253,6 +259,10 @@ class Linear(Part):
 
     measure: Measure = "minima"
 
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        return (self.measure,)
+
     def values(self, pairs: Pairs) -> Array:
         return pairs.measure(self.measure)
 
@@ -275,6 +285,10 @@ class Exponential(Part):
     @property
     def takes_any_sign(self) -> bool:
         return self.measure in ("absolute", "squared")
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        return (self.measure,)
 
     @property
     def exponential(self) -> Exponential:
@@ -455,32 +469,48 @@ class MeasuredHeights(Measured):
         return self.rows.n_rows**2 <= MOST_KEPT_PAIRS
 
     def add_halves(self, out: Array) -> None:
-        """Add K to ``out``, in one piece if measures are kept."""
+        """Add K to ``out``, all of it if measures are kept."""
         add = partial(self.kernel.add_tile, out)
         if self._is_kept:
-            add(slice(None), slice(None), self.pairs)
+            self._over_stripes(lambda rows, pairs: add(rows, slice(None), pairs))
         else:
             over_tiles(add, self.pairs.left, self.pairs.left, self.n_threads, half=True)
+
+    def _over_stripes(self, work: Callable[[slice, Pairs], None]) -> None:
+        """Call ``work(rows, pairs)`` for pieces of all pairs, which are kept; several at once."""
+        self.pairs.prepare([measure for part in self.kernel.parts for measure in part.measures])
+        stripes, n_threads = self.pairs.stripes, self.n_threads
+        with suited_blas(0.0):
+            run(work, [stripes[k::n_threads] for k in range(min(n_threads, len(stripes)))])
 
     def gradient(self, upstream: Array, names: Collection[str] | None = None) -> dict[str, Array]:
         """The derivative of ``sum_ij G_ij K_ij``, by those for all heights where these can change."""
         kernel, points = self.kernel, self.pairs.left
         of_heights = ["weights", *(f"transform__{name}" for name in kernel.of_transform)]
         moves_heights = names is None or any(name in names for name in of_heights)
-        numbers = dict.fromkeys((name for part in kernel.parts for name in part.numbers()), 0.0)
         by_height = np.empty((self.rows.n_columns, self.rows.n_rows) if moves_heights else 0, points.dtype)
-        blocks: Any = [(slice(None), self.pairs)] if self._is_kept else row_blocks(points, points, self.n_threads)
-        for some, pairs in blocks:
+        numbers: dict[int, dict[str, float]] = {}
+
+        def add(rows: slice, pairs: Pairs, n_threads: int = 1) -> None:
             slopes: dict[Measure, Array] = {}
+            own: dict[str, float] = {}
             for part in kernel.parts:
-                of_part, of_measures = part.slopes(pairs, upstream[some])
-                numbers |= {name: numbers[name] + value for name, value in of_part.items()}
+                of_part, of_measures = part.slopes(pairs, upstream[rows])
+                own |= of_part
                 for measure, slope in of_measures.items():
                     slopes[measure] = slopes[measure] + slope if measure in slopes else slope
+            numbers[rows.start] = own
             if moves_heights:
                 # Every pair comes twice.
-                by_height[:, some] = 2 * height_slopes(pairs, slopes, self.n_threads)
-        found = {name: np.asarray(value) for name, value in numbers.items()}
+                by_height[:, rows] = 2 * height_slopes(pairs, slopes, n_threads)
+
+        if self._is_kept:
+            self._over_stripes(add)
+        else:
+            for some, pairs in row_blocks(points, points, self.n_threads):
+                add(some, pairs, self.n_threads)
+        each = [numbers[begin] for begin in sorted(numbers)]  # whichever came first
+        found = {name: np.asarray(sum(one[name] for one in each)) for name in each[0]}
         if not moves_heights:
             return found
         row_of = np.repeat(np.arange(self.rows.n_rows), self.rows.counts)

@@ -14,7 +14,7 @@ which takes time in proportion to their non-zeros.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -36,6 +36,8 @@ SPARSE_SHARE = 0.1
 TILE = 128
 # Samples of either side that are at work together, at most: their measures stay in the third level of the cache.
 PIECE = 512
+# Samples of a stripe of all pairs, which are at work together.
+STRIPE = 128
 # Samples of the left side that are worth tiles of their own, and the fewest of a block.
 FEWEST_ROWS = 32
 # Samples whose middle values are typical.
@@ -137,6 +139,10 @@ class Pairs:
         if name not in self._found:
             self._found[name] = self._compute(name)
         return self._found[name]
+
+    def known(self, name: Measure) -> Array | None:
+        """A measure if it was computed already."""
+        return self._found.get(name)
 
     def exponential(self, name: Measure, rate: float) -> Array:
         """``exp(-rate m)`` of a measure, which nobody may change; that of the last rate is kept."""
@@ -244,7 +250,34 @@ class AllPairs(Pairs):
     def _swept(self, name: Measure, is_dense: bool) -> Array:
         out = np.empty((self.left.n_points, self.left.n_points), self.left.dtype)
         self._sweep(name, is_dense, out, from_diagonal=True)
-        return mirrored(out.T).T
+        return mirrored(out)
+
+    def prepare(self, names: Collection[Measure]) -> None:
+        """Compute what measures have in common that stripes would compute for each pair twice."""
+        is_dense = self.left.values is not None
+        of_dense: dict[str, Measure] = {"minima": "absolute", "harmonic": "chi2"}
+        for name in names:
+            if not is_dense or name != "squared":
+                self.measure(of_dense.get(name, name) if is_dense else name)
+
+    @cached_property
+    def stripes(self) -> list[tuple[slice, Stripe]]:
+        """Pairs of some samples with all, one piece after the other; they keep what they have computed."""
+        n = self.left.n_points
+        bounds = [(begin, min(begin + STRIPE, n)) for begin in range(0, n, STRIPE)]
+        return [(slice(begin, end), Stripe(self, begin, end)) for begin, end in bounds]
+
+
+class Stripe(Pairs):
+    """Some rows of all pairs, with what is known of these."""
+
+    def __init__(self, whole: AllPairs, begin: int, end: int):
+        super().__init__(whole.left.block(begin, end), whole.right)
+        self._whole, self._rows = whole, slice(begin, end)
+
+    def measure(self, name: Measure) -> Array:
+        known = self._whole.known(name)
+        return super().measure(name) if known is None else known[self._rows]
 
 
 def over_tiles(

@@ -136,6 +136,9 @@ class DenseOperator(KernelOperator):
     def matrix(self) -> Array:
         return self._kept().copy()
 
+    def new_matrix(self) -> Array:
+        return self.measured().matrix() if self._matrix is None else self.matrix()
+
     def _kept(self) -> Array:
         """The matrix, which nobody may change."""
         with self._lock:
@@ -236,7 +239,7 @@ class DenseOperator(KernelOperator):
         return self.matrix_gradient((upstream + upstream.T) / 2)
 
     def matrix_gradient(self, upstream: Array, names: Collection[str] | None = None) -> dict[str, Array]:
-        return self.measured().gradient(upstream, names)
+        return self.measured().gradient(upstream.astype(self.dtype, copy=False), names)
 
     def trace_gradient(self) -> dict[str, Array]:
         return self.kernel.own_gradient(self.rows)

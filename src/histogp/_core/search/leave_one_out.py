@@ -99,7 +99,7 @@ def leave_one_out_loss(
     names: Collection[str] | None = None,
 ) -> Loss:
     """The loss that ``terms`` makes of alpha and c, by a dense factor, in the precision of the operator's matrix."""
-    matrix = operator.matrix()
+    matrix = _new_matrix(operator)
     n, n_outputs = targets.shape
     diagonals = noise.diagonals()
     share = n_outputs // diagonals.shape[1]  # outputs of one matrix
@@ -118,13 +118,9 @@ def leave_one_out_loss(
         for k, one in enumerate(inverses):
             some = slice(k * share, (k + 1) * share)
             # d alpha = -A^-1 dK alpha, and d c = -diag(A^-1 dK A^-1)
-            outer = (one @ found.by_alpha[:, some].astype(one.dtype)) @ alpha[:, some].T.astype(one.dtype)
-            weighed = one * found.by_inverse[:, some].sum(axis=1).astype(one.dtype)
-            own = _lower_product(weighed, one, operator.n_threads)
-            outer *= one.dtype.type(0.5)
-            own += outer
-            own += outer.T
-            own *= -1
+            by_side = one @ found.by_alpha[:, some].astype(one.dtype)
+            by_inverse = found.by_inverse[:, some].sum(axis=1).astype(one.dtype)
+            own = _upstream(one, by_inverse, by_side, alpha[:, some].astype(one.dtype), operator.n_threads)
             by_noise += float(own.diagonal() @ diagonals[:, k])
             upstream = np.add(upstream, own, out=own) if k else own
     return Loss(
@@ -132,16 +128,29 @@ def leave_one_out_loss(
     )
 
 
-def _lower_product(left: Array, right: Array, n_threads: int) -> Array:
-    """``left @ right``, (n, n), which is known to be symmetric: half of it is computed."""
-    out = np.empty_like(left)
+def _new_matrix(operator: KernelOperator) -> Array:
+    """The matrix of an operator, to be overwritten; of a search's operator, which is not asked again, none is kept."""
+    offered = operator.offer(Matrix)
+    return operator.matrix() if offered is None else offered.new_matrix()
+
+
+def _upstream(inverse: Array, by_inverse: Array, by_side: Array, alpha: Array, n_threads: int) -> Array:
+    """``-(A^-1 diag(q) A^-1 + (b alpha^T + alpha b^T) / 2)``, symmetric, (n, n): half of it is computed.
+
+    inverse : A^-1; by_inverse : q, (n,); by_side, alpha : b, alpha, (n, M)
+    """
+    out = np.empty_like(inverse)
+    left, right = np.hstack([by_side, alpha]), np.hstack([alpha, by_side])
+    left *= left.dtype.type(-0.5)
     blocks = [(begin, min(begin + PRODUCT_ROWS, len(out))) for begin in range(0, len(out), PRODUCT_ROWS)]
 
     def multiply(first: int, last: int) -> None:
-        np.matmul(left[first:last], right[:, :last], out=out[first:last, :last])
+        block = out[first:last, :last]
+        np.matmul(inverse[first:last] * -by_inverse, inverse[:, :last], out=block)
+        block += left[first:last] @ right[:last].T
 
     run(multiply, [blocks[k::n_threads] for k in range(min(n_threads, len(blocks)))])
-    return mirrored(out.T).T
+    return mirrored(out)
 
 
 def matrix_gradient(operator: KernelOperator, upstream: Array, names: Collection[str] | None) -> dict[str, Array]:
@@ -156,10 +165,11 @@ def inverse_matrix(matrix: Array, diagonal: Array) -> Array:
     """``(K + diag(diagonal))^-1``, symmetric, in the place of K and in its precision."""
     matrix[np.diag_indices(len(matrix))] += diagonal.astype(matrix.dtype)
     potrf, potri = get_lapack_funcs(("potrf", "potri"), (matrix,))
-    factor, failed = potrf(matrix.T, lower=1, clean=0, overwrite_a=1)
+    # The lower half of an array in the order of C is the upper one for LAPACK.
+    factor, failed = potrf(matrix.T, lower=0, clean=0, overwrite_a=1)
     if failed:
         raise ValueError(f"The kernel matrix with noise {diagonal.min():g} is not positive definite.")
-    return mirrored(potri(factor, lower=1, overwrite_c=1)[0].T)
+    return mirrored(potri(factor, lower=0, overwrite_c=1)[0].T)
 
 
 def search_leave_one_out(

@@ -9,7 +9,7 @@ import numpy as np
 
 from histogp._core.data import Array
 from histogp._core.likelihood import BoundName, Likelihood, bounded_likelihood, estimated_likelihood, exact_likelihood
-from histogp._core.operators.contract import KernelOperator, tuning_of, updates_of
+from histogp._core.operators.contract import KernelOperator, Matrix, tuning_of, updates_of
 from histogp._core.search.space import Space
 from histogp._core.solvers import build_system
 from histogp._core.solvers.preconditioner import Preconditioner, make_preconditioner
@@ -43,6 +43,11 @@ class Data:
         others = np.setdiff1d(np.arange(self.operator.n_samples), rows)
         updates = updates_of(self.operator)
         return Data(updates.remove(others), self.noise.subset(rows), self.targets[rows])
+
+    def in_single(self) -> Data:
+        """The data with a matrix in single precision, for a search; where no matrix is at hand, as they are."""
+        matrix = self.operator.offer(Matrix)
+        return self if matrix is None else replace(self, operator=matrix.in_single())
 
     @property
     def mean_square(self) -> float:
