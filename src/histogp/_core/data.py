@@ -64,7 +64,7 @@ def mirrored(lower: Array) -> Array:
     """The symmetric matrix (n, n) whose lower half is given, in its place."""
     n = len(lower)
     threads.run(
-        lambda first: pair_loops.mirror(lower, first, min(first + MIRRORED_ROWS, n)),
+        lambda first: pair_loops.mirror(first, min(first + MIRRORED_ROWS, n), lower),
         [[(first,) for first in range(0, n, MIRRORED_ROWS)]],
     )
     return lower

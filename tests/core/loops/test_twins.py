@@ -332,6 +332,16 @@ def test_harmonic_sums():
     close(out, (2 * X[:, None] * X[:9] / np.where(sums > 0, sums, 1)).sum(axis=2))
 
 
+def test_mirror():
+    rng = np.random.default_rng(0)
+    for n in (1, 31, 75):
+        lower = rng.standard_normal((n, n))
+        out = lower.copy()
+        for first, last in ((0, n // 3), (n // 3, n)):
+            pair_loops.mirror(first, last, out)
+        close(out, np.tril(lower) + np.tril(lower, -1).T)
+
+
 def test_sums_above():
     above = lambda x, y: (np.sign(y - x) + 1) / 2  # noqa: E731
     check_weighted_sum(pair_loops.sums_above, above)

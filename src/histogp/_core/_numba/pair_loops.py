@@ -79,7 +79,7 @@ def harmonic_sums(indptr, column_of, values, table, first, last, begin, out):
 
 
 @leaf
-def mirror(matrix, first, last):
+def mirror(first, last, matrix):
     """``matrix[j, i] = matrix[i, j]`` for the rows ``first..last`` and j < i; matrix (n, n)."""
     for begin in range(0, last, 32):  # a few columns at a time, so that what is written stays in cache
         for i in range(max(first, begin + 1), last):

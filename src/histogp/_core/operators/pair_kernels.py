@@ -492,6 +492,7 @@ class MeasuredHeights(Measured):
         numbers: dict[int, dict[str, float]] = {}
 
         def add(rows: slice, pairs: Pairs, n_threads: int = 1) -> None:
+            """The derivatives of what these pairs come to."""
             slopes: dict[Measure, Array] = {}
             own: dict[str, float] = {}
             for part in kernel.parts:

@@ -12,7 +12,13 @@ import numpy as np
 from histogp._core.data import Array, Rows, power_of_two
 from histogp._core.maps.height_waves import HeightWaves
 from histogp._core.maps.landmarks import Landmarks, approximation_error
-from histogp._core.operators.contract import CROSS_NUMBERS, KernelOperator, Precision, check_same_kind
+from histogp._core.operators.contract import (
+    CROSS_NUMBERS,
+    FEWEST_CROSS_ROWS,
+    KernelOperator,
+    Precision,
+    check_same_kind,
+)
 from histogp._core.operators.feature_kernels import FeatureKernel, FeatureOperator
 from histogp._core.operators.pair_kernels import Measured, PairKernel
 from histogp._core.threads import suited_blas
@@ -264,15 +270,21 @@ class PairTable:
     alpha: Array
 
     def evaluate(self, rows: Rows, n_threads: int = 1) -> Array:
-        out = np.empty((rows.n_rows, self.alpha.shape[1]))
-        step = max(32, CROSS_NUMBERS // max(1, len(self.alpha)))
+        return weighted_cross(self.kernel, rows, self.points, self.alpha, n_threads)
+
+
+def weighted_cross(kernel: PairKernel, rows: Rows, points: Any, weights: Array, n_threads: int = 1) -> Array:
+    """``K(rows, points) @ weights``, (n, M), in the precision of the weights (N, M) up to the result; in blocks."""
+    out = np.empty((rows.n_rows, weights.shape[1]))
+    step = max(FEWEST_CROSS_ROWS, CROSS_NUMBERS // max(1, len(weights)))
+    # Threads of BLAS go on spinning for a while when they are done, in the way of ours.
+    with suited_blas(0.0):
         for begin in range(0, rows.n_rows, step):
-            some = slice(begin, min(begin + step, rows.n_rows))
-            block = np.zeros((some.stop - begin, len(self.alpha)))
-            left = self.kernel.points(rows.block(some.start, some.stop), n_threads=n_threads)
-            self.kernel.add_cross(left, self.points, block, n_threads)
-            out[some] = block @ self.alpha
-        return out
+            some = rows.block(begin, min(begin + step, rows.n_rows))
+            block = np.zeros((some.n_rows, len(weights)), weights.dtype)
+            kernel.add_cross(kernel.points(some, weights.dtype, n_threads), points, block, n_threads)
+            out[begin : begin + step] = block @ weights
+    return out
 
 
 class ApproximateOperator(FeatureOperator):

@@ -145,6 +145,7 @@ class _Search:
         self.objective = self.make_objective()
 
     def make_objective(self) -> Objective:
+        """The likelihood to maximize; by a matrix of many samples with distances in single precision."""
         options = self.options
         if options.method == "bound":
             return Bounded(self.data, options.bound, options.solver, int(self.rng.integers(2**31)))
