@@ -20,7 +20,7 @@ from histogp.io.schema import Reader, Writer
 # Samples by chance, for each landmark, that landmarks are chosen from. With 800 landmarks of 30,000 orientation
 # histograms the error of a Gaussian is 0.0053 with uniform landmarks and 0.0050, 0.0050, 0.0050 and 0.0048 with 2, 3, 4
 # and 10 candidates, which differ less than two choices by chance; 10 take 2.5 times as long as 3.
-CANDIDATES_PER_LANDMARK = 3
+CANDIDATES_PER_LANDMARK = 2
 # Candidates that are proposed at once.
 PROPOSALS = 256
 # The part of a sample's own kernel value that is rounding: a sample with no more left is known from the landmarks.
@@ -183,7 +183,7 @@ class Landmarks:
         # The transpose of an array in the order of C is one in that of Fortran, so that BLAS copies nothing.
         upper = self.factor.astype(dtype, copy=False).T
         landmarks = self.kernel.points(self.rows, dtype, n_threads)
-        step = max(1, BLOCK_NUMBERS // self.width)
+        step = max(1, BLOCK_NUMBERS * (8 // np.dtype(dtype).itemsize) // self.width)
         for begin in range(0, X.shape[0], step):
             some = slice(begin, min(begin + step, X.shape[0]))
             block = np.zeros((some.stop - begin, self.n_components), dtype)

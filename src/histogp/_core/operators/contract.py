@@ -193,6 +193,11 @@ class Features(Protocol):
         """The number of features."""
         ...
 
+    @property
+    def dtype(self) -> Any:
+        """The precision of the features: double, or single where many are rounded."""
+        ...
+
     def weight_of(self) -> Array:
         """The number of the kernel's weight that each feature has, (n_components,)."""
         ...

@@ -72,6 +72,7 @@ class FeatureMaker:
     kernel: FeatureKernel
     n_threads: int
     is_sparse: bool = False
+    dtype: Any = np.float64
 
     @property
     def n_components(self) -> int:
@@ -85,20 +86,21 @@ class FeatureMaker:
     def make(self, rows: Rows) -> Any:
         """The features of rows, (n, n_components)."""
         rows = self.kernel.seen(rows)
-        if self.is_sparse:
-            return self.weighted(self.kernel.map.transform(rows.to_csr(), self.n_threads))
-        return self.weighted(self.kernel.map.transform(rows.to_dense(self.n_threads), self.n_threads))
+        X = rows.to_csr() if self.is_sparse else rows.to_dense(self.n_threads)
+        return self.weighted(self.kernel.map.transform(X.astype(self.dtype, copy=False), self.n_threads))
 
     def weighted(self, Z: Any) -> Any:
         """Features without weights times the roots of these."""
         if self.kernel.weights is None:
             return Z
-        roots = np.sqrt(self.kernel.weights)[self.weight_of()]
+        roots = np.sqrt(self.kernel.weights)[self.weight_of()].astype(self.dtype)
         return Z.multiply(roots).tocsr() if sparse.issparse(Z) else Z * roots
 
     def blocks(self, rows: Rows) -> Iterator[tuple[slice, Any]]:
         """The features of rows in pieces of bounded size."""
-        step = max(1, BLOCK_NUMBERS // min(self.kernel.map.width, MOST_DENSE_FEATURES))
+        # Products of blocks in single precision are added up in double, which pays for large ones.
+        numbers = BLOCK_NUMBERS * (4 if self.dtype == np.float32 else 1)
+        step = max(1, numbers // min(self.kernel.map.width, MOST_DENSE_FEATURES))
         for begin in range(0, rows.n_rows, step):
             some = slice(begin, min(begin + step, rows.n_rows))
             yield some, self.make(rows.block(some.start, some.stop))
@@ -116,12 +118,13 @@ class FeatureOperator(KernelOperator):
         The training samples, raw values.
     kernel : FeatureKernel
     n_threads : int
+    dtype : float64, or float32 for features that are rounded
     """
 
     block_width = 16
     most_searched: int | None = None
 
-    def __init__(self, rows: Rows, kernel: FeatureKernel, n_threads: int = 1):
+    def __init__(self, rows: Rows, kernel: FeatureKernel, n_threads: int = 1, dtype: Any = np.float64):
         """Decide whether features are sparse, and what the unit of single precision is; no feature is made yet."""
         self.rows = rows
         self.n_samples, self.n_features = rows.n_rows, rows.n_columns
@@ -130,7 +133,7 @@ class FeatureOperator(KernelOperator):
         self.n_threads = n_threads
         few = len(rows.values) < SPARSE_SHARE * rows.n_rows * rows.n_columns
         is_sparse = few or kernel.map.width > MOST_DENSE_FEATURES
-        self._maker = FeatureMaker(kernel, n_threads, is_sparse)
+        self._maker = FeatureMaker(kernel, n_threads, is_sparse, np.dtype(dtype))
         # Of one, which operators with other weights share; None if nothing is to be kept any more.
         self._kept: list[list[tuple[slice, Any]]] | None = []
         largest = 1.0 if kernel.map.is_normalized else rows.values.max(initial=0.0)
@@ -147,6 +150,10 @@ class FeatureOperator(KernelOperator):
     def n_components(self) -> int:
         return self._maker.n_components
 
+    @property
+    def dtype(self) -> Any:
+        return self._maker.dtype
+
     def weight_of(self) -> Array:
         return self._maker.weight_of()
 
@@ -158,7 +165,7 @@ class FeatureOperator(KernelOperator):
         if (
             kept is None
             or not self._maker.kernel.map.is_costly
-            or 8 * self.n_samples * self.n_components > MOST_KEPT_BYTES
+            or self.dtype.itemsize * self.n_samples * self.n_components > MOST_KEPT_BYTES
         ):
             return self._maker.blocks(self.rows)
         # Without weights, so that they serve with others as well.

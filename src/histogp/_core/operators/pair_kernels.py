@@ -43,6 +43,8 @@ CONSTANT_SHARE = 1e-9
 # Samples that are enough for averages, and the terms of an expansion of chi2.
 AVERAGED_SAMPLES = 1000
 CHI2_TERMS = 8
+# Samples whose mean differences are those of all.
+DIFFERENT_SAMPLES = 12_000
 
 
 @dataclass(frozen=True)
@@ -412,7 +414,7 @@ class HeightsKernel(Heights, PairKernel):
         return start / (mean or 1.0)
 
     def relevance(self, rows: Rows) -> Array:
-        heights = self.transform_rows(rows)
+        heights = self.transform_rows(some_of(rows, DIFFERENT_SAMPLES))
         is_chi2 = self.exponential is not None and self.exponential.measure == "chi2"
         share = mean_chi2(heights) if is_chi2 else mean_differences(heights)
         return share / max(share.sum(), np.finfo(float).tiny)
@@ -721,11 +723,16 @@ def mean_differences(rows: Rows) -> Array:
 
 def mean_chi2(rows: Rows) -> Array:
     """The mean of chi2 over pairs of samples, up to 1,000, in each feature, (D,): the variance of its terms."""
-    some = rows.take(np.arange(0, rows.n_rows, max(1, -(-rows.n_rows // AVERAGED_SAMPLES))))
+    some = some_of(rows, AVERAGED_SAMPLES)
     data = Distribution.of(some, by_column=True)
     Z = Direct(greedy_points(data, CHI2_TERMS)[:, None] * data.scales).transform(some.to_csr())
     means, squares = (np.asarray(one.mean(axis=0)).ravel() for one in (Z, Z.multiply(Z)))
     return np.maximum(squares - means**2, 0.0).reshape(-1, rows.n_columns).sum(axis=0)
+
+
+def some_of(rows: Rows, most: int) -> Rows:
+    """Samples at equal intervals, at most so many."""
+    return rows if rows.n_rows <= most else rows.take(np.arange(0, rows.n_rows, -(-rows.n_rows // most)))
 
 
 def mean_squared_differences(rows: Rows) -> Array:
