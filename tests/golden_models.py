@@ -4,7 +4,7 @@ import numpy as np
 
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor
 from histogp.feature_maps import HomogeneousMap
-from histogp.kernels import Chi2, ExpChi2, HistogramIntersection, Power
+from histogp.kernels import Chi2, Constant, ExpChi2, Gaussian, HistogramIntersection, Laplacian, Power, Sum
 from histogp.streaming import StreamingPCA, StreamingRidge, StreamingRidgeClassifier, StreamingStatistics
 
 
@@ -38,6 +38,23 @@ def with_probabilities():
     return model
 
 
+WEIGHTS = [1.0, 2.0, 0.5]
+
+
+def four_parts():
+    parts = [HistogramIntersection(scale=0.5), Laplacian(2.0, unit=0.7), Gaussian(unit=0.5), ("offset", Constant(0.3))]
+    return Sum(parts, weights=WEIGHTS, transform=Power(0.5))
+
+
+def blocks():
+    """Two kernels on columns of their own, and a constant: no matrix is needed."""
+    return HistogramIntersection(columns=[0, 2]) + 2.0 * HistogramIntersection(Power(0.5), columns=[1]) + Constant(0.3)
+
+
+def regressor(kernel, **options):
+    return HistogramGPRegressor(kernel, noise=NOISE, random_state=0, **options)
+
+
 # By the name of the file: how the model is made, and options of `save`.
 GOLDEN = {
     "classifier": (lambda: HistogramGPClassifier(noise=NOISE, random_state=0).fit(X, NAMES), {}),
@@ -59,6 +76,27 @@ GOLDEN = {
         lambda: HistogramGPRegressor(ExpChi2(256, beta=2.0, approximation="fourier"), noise=NOISE, random_state=0).fit(
             X, VALUES
         ),
+        {},
+    ),
+    "exp-chi2-exact": (lambda: regressor(ExpChi2(beta=2.0)).fit(X, VALUES), {}),
+    "sum": (lambda: regressor(four_parts()).fit(X, VALUES), {}),
+    "sum-predicts": (
+        lambda: regressor(four_parts(), prediction="quantized").fit(X, VALUES),
+        {"include_training": False},
+    ),
+    "sum-of-blocks": (lambda: regressor(blocks()).fit(X, VALUES), {}),
+    "landmarks": (
+        lambda: regressor(Laplacian(unit=0.7, approximation="nystroem", n_components=20)).fit(X, VALUES),
+        {},
+    ),
+    "landmarks-predict": (
+        lambda: regressor(Laplacian(unit=0.7, approximation="nystroem", n_components=20)).fit(X, VALUES),
+        {"include_training": False},
+    ),
+    "sum-found": (
+        lambda: HistogramGPClassifier(
+            HistogramIntersection() + Laplacian(), noise=NOISE, optimize="loo", random_state=0
+        ).fit(X, NAMES),
         {},
     ),
     "ridge": (lambda: StreamingRidge(HomogeneousMap("hellinger"), alpha=0.5).fit(X, VALUES), {"notes": ["a note"]}),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from golden_models import GOLDEN, MANY, NAMES, NOISE, PREPARED, TEST, VALUES, X
+from golden_models import GOLDEN, MANY, NAMES, NOISE, PREPARED, TEST, VALUES, WEIGHTS, X
 from mutations import packed
 from oracles import alike
 from sklearn.linear_model import Ridge, RidgeClassifier
@@ -126,6 +126,76 @@ def test_features_approximate_their_kernel(name):
     # Three terms for each feature are good to half a percent; random ones to a tenth.
     kernel, tol = (exp_chi2, 0.1) if name == "exp-chi2" else (chi2, 0.03)
     np.testing.assert_allclose(golden(name).predict(TEST), mean(kernel, VALUES), atol=tol * np.abs(VALUES).max())
+
+
+def absolute(A, B):
+    return np.abs(A[:, None] - B[None]).sum(axis=2)
+
+
+def four_parts(A, B):
+    A, B = WEIGHTS * np.sqrt(A), WEIGHTS * np.sqrt(B)
+    squared = ((A[:, None] - B[None]) ** 2).sum(axis=2)
+    return 0.5 * intersection(A, B) + np.exp(-2 * absolute(A, B) / 0.7) + np.exp(-squared / 0.5) + 0.3
+
+
+def two_blocks(A, B):
+    return intersection(A[:, [0, 2]], B[:, [0, 2]]) + 2 * intersection(A[:, [1]] ** 0.5, B[:, [1]] ** 0.5) + 0.3
+
+
+EXACT = {"exp-chi2-exact": exp_chi2, "sum": four_parts, "sum-of-blocks": two_blocks}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_kernels_of_pairs_and_sums(name):
+    model, kernel = golden(name), EXACT[name]
+    np.testing.assert_allclose(model.predict(TEST), mean(kernel, VALUES), rtol=1e-7)
+    np.testing.assert_allclose(model.predict_variance(TEST, include_noise=False), variance(kernel), rtol=1e-6)
+    both, values = np.concatenate([X, TEST]), np.concatenate([VALUES, np.ones(len(TEST))])
+    model.set_params(tol=1e-10).partial_fit(TEST, np.ones(len(TEST)))
+    np.testing.assert_allclose(model.predict(TEST), mean(kernel, values, train=both), rtol=1e-6)
+
+
+def test_a_sum_that_only_predicts():
+    """From support samples, in single precision."""
+    model = golden("sum-predicts")
+    np.testing.assert_allclose(model.predict(TEST), mean(four_parts, VALUES), atol=1e-5)
+    with pytest.raises(ValueError, match="without its training samples"):
+        model.predict_variance(TEST)
+
+
+def test_landmarks():
+    """The features of a file are those of its landmarks, with or without training samples."""
+    _, arrays = container.read(FOLDER / "landmarks.histogp")
+    sizes = np.diff(arrays["value.landmarks.indptr"])
+    Z = np.zeros((len(sizes), X.shape[1]))
+    Z[np.repeat(np.arange(len(Z)), sizes), arrays["value.landmarks.column_of"]] = arrays["value.landmarks.values"]
+
+    def kernel(A, B):
+        k = lambda A, B: np.exp(-absolute(A, B) / 0.7)  # noqa: E731
+        return k(A, Z) @ np.linalg.solve(k(Z, Z), k(Z, B))
+
+    for name in ("landmarks", "landmarks-predict"):
+        model = golden(name)
+        np.testing.assert_allclose(model.predict(TEST), mean(kernel, VALUES), rtol=1e-7)
+        # What landmarks leave of the prior is in the variance, too.
+        left = 1 - kernel(TEST, TEST).diagonal()
+        found = model.predict_variance(TEST, include_noise=False)
+        np.testing.assert_allclose(found, variance(kernel) + left, rtol=1e-6, atol=1e-9)
+
+
+def test_a_sum_that_was_found():
+    model = golden("sum-found")
+    assert len(model.optimization_path_["loss"]) > 1
+    parts = model.kernel_.named_parts()
+    laplacian = parts["laplacian"]
+
+    def kernel(A, B):
+        distances = absolute(A, B) * laplacian.beta / laplacian.unit
+        return parts["histogram_intersection"].scale * intersection(A, B) + laplacian.scale * np.exp(-distances)
+
+    targets = np.where(NAMES[:, None] == np.unique(NAMES), 1.0, -1.0)
+    expected = mean(kernel, targets, model.noise_)
+    np.testing.assert_allclose(model.decision_function(TEST), expected, atol=1e-9)
 
 
 def waves(document, arrays):
