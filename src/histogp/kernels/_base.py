@@ -59,6 +59,9 @@ class Kernel(BaseEstimator):
     _any_sign: ClassVar[Any] = False
     """Whether features may be negative."""
 
+    _stacks: ClassVar[bool] = False
+    """Whether it is an intersection kernel, or one on a column of ones, so that several are one: see `_child`."""
+
     _is_interactive: ClassVar[Any] = False
     """Whether it sees how features interact; otherwise it is a sum over features."""
 

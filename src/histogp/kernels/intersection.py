@@ -52,6 +52,8 @@ class HistogramIntersection(AdditiveKernel):
     array([[11.]])
     """
 
+    _stacks = True
+
     def __init__(
         self,
         transform: Transform | None = None,

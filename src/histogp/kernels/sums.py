@@ -15,9 +15,10 @@ from histogp._core.operators.contract import KernelOperator
 from histogp._core.operators.pair_kernels import Child, HeightsKernel, PairKernel, PairSum
 from histogp._core.operators.sorted_columns import Intersection, SortedOperator
 from histogp._core.operators.stacked import StackedIntersection
+from histogp._core.operators.summed import STACKED, SummedKernel, SumOperator
 from histogp.io.schema import Reader
-from histogp.kernels._base import Kernel, check_pair, heights_of, selected
-from histogp.kernels._pairwise import PairwiseKernel, nested, started
+from histogp.kernels._base import Adapted, Kernel, check_pair, heights_of, selected
+from histogp.kernels._pairwise import PairwiseKernel, check_approximation, nested, started
 from histogp.kernels.transforms import Transform
 
 
@@ -37,6 +38,7 @@ class Constant(PairwiseKernel):
     """
 
     _any_sign = True
+    _stacks = True
     approximation = "auto"
     n_components = 2000
     random_state = 0
@@ -52,6 +54,13 @@ class Constant(PairwiseKernel):
         """What it is in a sum of intersection kernels: one on a column of ones."""
         self._check()
         return Child(prefix, None, Intersection(n_features=1, weights=np.array([float(self.scale)])), is_constant=True)
+
+
+def _summed(values: Mapping[str, Any], n_features: int) -> SummedKernel:
+    """The value of a sum whose parts have operators of their own, from theirs by name."""
+    children = tuple(Child(f"{name}__" if name else "", None, value) for name, value in values.items())
+    learns_weights = any(value.learns_weights for value in values.values())
+    return SummedKernel(n_features=n_features, children=children, learns_weights=learns_weights)
 
 
 class Sum(PairwiseKernel):
@@ -71,8 +80,10 @@ class Sum(PairwiseKernel):
         As those of `HistogramIntersection`, for all parts.
     groups : array-like of shape (n_features,) or None, default=None
         As those of `HistogramIntersection`, for all parts.
-    approximation : {"auto", "exact", "nystroem"}, default="auto"
-        As that of `Laplacian`, for the sum as a whole; those of its parts do not count.
+    approximation : {"auto", "exact", "nystroem", "parts"}, default="auto"
+        As that of `Laplacian`, for the sum as a whole; those of its parts do not count. With "parts" they do: each part
+        works as it does alone, an intersection kernel exactly for any number of samples, and the sum is solved by
+        iteration. Nothing is shared by the parts then.
     n_components : int, default=2000
         Landmarks, see ``approximation``.
     random_state : int, default=0
@@ -222,12 +233,65 @@ class Sum(PairwiseKernel):
         known = tuple(child for child in children if child is not None)
         return StackedIntersection.of(known, n_features) if len(known) == len(children) else None
 
+    @property
+    def _keeps_operators(self) -> bool:
+        """Whether each part has an operator of its own."""
+        return self.approximation == "parts"
+
+    def _adapt(self, X: Any, targets: Array | None = None, noise: float = 1.0) -> Adapted:
+        if not self._keeps_operators:
+            return super()._adapt(X, targets, noise)
+        self._check()
+        found = {name: kernel._adapt(X, targets, noise) for name, kernel in self._groups().items()}
+        kernel = self._with_groups({name: one.kernel for name, one in found.items()})
+        return Adapted(kernel, _summed({name: one.value for name, one in found.items()}, X.shape[1]), noise)
+
+    def _groups(self) -> dict[str, Kernel]:
+        """The kernels that have operators of their own, by name: intersection kernels and constants have one, ""."""
+        parts = self.named_parts()
+        stacked = {name: part for name, part in parts.items() if part._stacks}
+        if all(part._any_sign for part in stacked.values()):  # constants alone, on features of any sign
+            return parts
+        rest = {name: part for name, part in parts.items() if name not in stacked}
+        return {"": Sum(list(stacked.items())), **rest}
+
+    def _with_groups(self, kernels: Mapping[str, Any]) -> Any:
+        """A copy with other kernels in the place of those of `_groups`."""
+        stacked = kernels[""].named_parts() if "" in kernels else {}
+        return clone(self).set_params(**stacked, **{name: kernel for name, kernel in kernels.items() if name})
+
+    def _adapts_again(self, n_before: int, n_after: int) -> bool:
+        if not self._keeps_operators:
+            return super()._adapts_again(n_before, n_after)
+        return any(part._adapts_again(n_before, n_after) for part in self.named_parts().values())
+
+    def _to_search(self, given: Any, value: Any) -> tuple[Kernel, Any]:
+        if not self._keeps_operators:
+            return super()._to_search(given, value)
+        others = given._groups()
+        opened = {
+            name: kernel._to_search(others[name], child.kernel)
+            for (name, kernel), child in zip(self._groups().items(), value.children, strict=True)
+        }
+        values = {name: one[1] for name, one in opened.items()}
+        return self._with_groups({name: one[0] for name, one in opened.items()}), _summed(values, value.n_features)
+
     def _operator(self, value: Any, X: Any, n_threads: int = 1) -> KernelOperator:
+        if self._keeps_operators:
+            pairs = zip(self._groups().values(), value.children, strict=True)
+            return SumOperator(value, tuple(part._operator(child.kernel, X, n_threads) for part, child in pairs))
         if self._stack(X.shape[1]) is not None:
             return SortedOperator(value.sorted(X, n_threads), value, n_threads)
         return super()._operator(value, X, n_threads)
 
     def _restored_operator(self, reader: Reader, value: Any, n_samples: int, n_features: int, n_threads: int) -> Any:
+        if self._keeps_operators:
+            names = zip(self._groups().values(), value.children, value.names(), strict=True)
+            parts = [
+                kernel._restored_operator(reader.child(name), child.kernel, n_samples, n_features, n_threads)
+                for kernel, child, name in names
+            ]
+            return SumOperator(value, tuple(parts))
         if self._stack(n_features) is not None:
             return SortedOperator.from_state(reader, value, n_samples, n_features, n_threads)
         return super()._restored_operator(reader, value, n_samples, n_features, n_threads)
@@ -239,6 +303,11 @@ class Sum(PairwiseKernel):
 
     def _restore(self, reader: Reader, n_features: int) -> Any:
         self._check()
+        if self._keeps_operators:
+            found = {}
+            for name, kernel in self._groups().items():
+                found[name] = kernel._restore(reader.child(name or STACKED), n_features)
+            return _summed(found, n_features)
         stack = self._stack(n_features)
         return super()._restore(reader, n_features) if stack is None else stack
 
@@ -275,6 +344,11 @@ class Sum(PairwiseKernel):
         return "is a sum of its own"
 
     def _check(self) -> None:
-        super()._check()
+        if self._keeps_operators and self._own_heights():
+            raise ValueError(
+                f'approximation="parts" shares nothing: set {self._own_heights()[0]} of each part, not of the sum.'
+            )
+        kind = "auto" if self._keeps_operators else self.approximation
+        check_approximation(kind, self.n_components, self.random_state)
         for kernel in self.named_parts().values():
             kernel._check()

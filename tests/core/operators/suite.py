@@ -74,7 +74,7 @@ class Subject:
         """Whether the kernel stays finite on Y."""
         return True
 
-    def cost(self, X):
+    def cost(self, X, kernel):
         """Numbers that a product with a vector visits."""
         return np.count_nonzero(X)
 
@@ -124,7 +124,7 @@ class CoreSuite(Subject):
         size = self.size(X, X, kernel)
         operator, rows = self.make(X, kernel, n_threads), Rows.from_array(Y)
         assert shape_of(operator) == (N, D)
-        assert cost_of(operator) == self.cost(X)
+        assert cost_of(operator) == self.cost(X, kernel)
         for _ in range(2):  # the second time from what is kept
             close(operator.matmat(V), K @ V)
             close(operator.matmat(V[:, :1]), K @ V[:, :1])
@@ -777,6 +777,10 @@ class State:
 
     def __init__(self):
         self.arrays = {}
+        self.children = {}
+
+    def child(self, name):
+        return self.children.setdefault(name, State())
 
     def put(self, name, array):
         self.arrays[name] = array

@@ -43,6 +43,13 @@ class FeatureKernel(KernelValue):
         """The number of features."""
         return self.map.n_components
 
+    def own(self, rows: Rows) -> Array:
+        """``K(x, x)`` of each sample, (n,)."""
+        out = np.empty(rows.n_rows)
+        for some, Z in FeatureMaker(self, 1, is_sparse=True).blocks(rows):
+            out[some] = np.asarray(_squares(Z).sum(axis=1)).ravel()
+        return out
+
     def by_feature(self, by_weight: Array) -> Array:
         """The weight of every feature, (n_weights,) to (n_components,): they take turns."""
         return np.resize(by_weight, self.n_components)
