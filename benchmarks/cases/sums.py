@@ -299,13 +299,17 @@ def _normalized(X: Any) -> Any:
     bar={"accuracy": ">= 0.915", "seconds": "<= 100", "accuracy_above_svc": ">= 0", "in_svc_times": "<= 1"},
     smoke={"n": 2_000, "n_components": 100},
 )
-def sum_fashion(n: int = 60_000, n_components: int = 4_000) -> dict[str, float]:
-    """Laplacian + Gaussian on square roots by landmarks, 60,000 x 441, beside an SVC in the same run."""
+def sum_fashion(n: int = 60_000, n_components: int = 6_000) -> dict[str, float]:
+    """Laplacian + Gaussian on square roots by landmarks, 60,000 x 441, beside an SVC in the same run.
+
+    Widths, scales and noise are those, of a few, that did best on the last 10,000 training images, left out, with 3,000
+    landmarks.
+    """
     X, y, X_test, y_test = fashion_mnist()
     X, y = X[:n], y[:n]
     kernel = Sum([Gaussian(2.0), Laplacian(scale=0.2)], transform=Power(0.5), n_components=n_components)
     kernel.set_params(approximation="nystroem")
-    model, took = timed(lambda: HistogramGPClassifier(kernel, noise=0.1, random_state=0).fit(X, y))
+    model, took = timed(lambda: HistogramGPClassifier(kernel, noise=0.05, random_state=0).fit(X, y))
     accuracy = float(model.score(X_test, y_test))
     svc, svc_took = timed(lambda: SVC(C=10).fit(np.sqrt(X), y))
     svc_accuracy = float(svc.score(np.sqrt(X_test), y_test))

@@ -68,9 +68,9 @@ def add_command(commands: Any) -> None:
     )
     parser.add_argument(
         "--approximation",
-        choices=["auto", "exact", "nystroem", "fourier"],
+        choices=["auto", "exact", "nystroem", "fourier", "parts"],
         help="how a kernel works that is evaluated pair by pair, such as exp-chi2: with its matrix, by landmarks, or "
-        "by random waves; default: auto, which is exact up to 12,000 rows",
+        "by random waves, or each part of a sum as it does alone; default: auto, which is exact up to 12,000 rows",
     )
     parser.add_argument("--eta", type=float, help="the kernel's exponent (hik-poly) or growth (hik-exp)")
     parser.add_argument(
