@@ -204,19 +204,22 @@ def kinds():
     return {node.name for file in files for node in tree_of(file).body if isinstance(node, ast.ClassDef)} - data
 
 
+def names_in(node):
+    """All names and attributes below a node."""
+    return {getattr(one, "id", getattr(one, "attr", "")) for one in ast.walk(node)} - {""}
+
+
 def questions(tree, classes):
-    """The lines that ask whether something is of one of these classes, or has what only some have."""
+    """The lines that ask whether something is of one of these classes."""
     for node in ast.walk(tree):
         named = set()
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id in ("isinstance", "issubclass")
-        ):
-            named = {name.id for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)}
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "issubclass"):
+            named = names_in(node.args[1])
         elif isinstance(node, ast.Compare) and any(isinstance(one, ast.Is | ast.IsNot) for one in node.ops):
             sides = [node.left, *node.comparators]
-            named = {one.id for one in sides if isinstance(one, ast.Name)}
+            named = {getattr(one, "id", getattr(one, "attr", "")) for one in sides}
+        elif isinstance(node, ast.MatchClass):
+            named = names_in(node.cls)
         if named & classes:
             yield node.lineno
 
@@ -225,13 +228,29 @@ def test_nobody_asks_of_which_kind_a_thing_is():
     """What users give is checked where it comes in; the rest is asked what it offers, which is in `contract.py`."""
     entrances = {"kernels/_base.py", "kernels/sums.py", "gp/_model_file.py", "feature_maps/_adapters.py"}
     entrances |= {"_core/variance/__init__.py"}  # which finds methods in modules
-    given = {"Kernel", "Transform", "FeatureMap", "VarianceMethod"}
+    classes, given = kinds(), {"Kernel", "Transform", "FeatureMap", "VarianceMethod"}
     asking = [
         f"{path.relative_to(ROOT)}:{line}"
         for path in sources()
-        for line in questions(tree_of(path), kinds() - (given if str(path.relative_to(ROOT)) in entrances else set()))
+        for line in questions(tree_of(path), classes - given if str(path.relative_to(ROOT)) in entrances else classes)
     ]
     assert not asking
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("isinstance(x, Sum)", 1),
+        ("isinstance(x, pair_kernels.Constant | float)", 1),
+        ("issubclass(x, (int, Landmarks))", 1),
+        ("type(x) is DenseOperator", 1),
+        ("type(x) is not operators.DenseOperator", 1),
+        ("match x:\n    case Sum():\n        pass", 1),
+        ("isinstance(x, int | str), x is None, Sum([x]), type(x) is type(y)", 0),
+    ],
+)
+def test_questions_are_seen(code, found):
+    assert len(list(questions(ast.parse(code), kinds()))) == found
 
 
 def test_file_names_are_unique():

@@ -66,11 +66,7 @@ def exact_likelihood(
     derivatives: bool = False,
     names: Collection[str] | None = None,
 ) -> Likelihood:
-    """The likelihood by a dense factor of each matrix, in time cubic in N; derivatives for all names or these.
-
-    Factors are in double precision, whatever that of the matrix is, because they lose as many digits as the noise is
-    smaller than the matrix.
-    """
+    """The likelihood by a dense factor of each matrix, in time cubic in N; derivatives for all names or these."""
     matrix_of = operator.offer(Matrix)
     matrix = operator.matrix() if matrix_of is None else matrix_of.new_matrix().astype(np.float64, copy=False)
     diagonals = noise.diagonals()

@@ -39,8 +39,7 @@ class Optimizer(BaseEstimator):
     method : {"gradient", "bound", "exact"}, default="gradient"
         - "gradient": likelihood and derivatives by stochastic Lanczos quadrature; first on small subsets, then on
           all samples; thousands of weights by a fixed-point iteration. Up to 500 samples everything is exact. Kernels
-          that are evaluated pair by pair, such as `Laplacian` or sums, are searched by factors of the matrix of up to
-          2,000 samples, from 501 on with distances in single precision.
+          that are evaluated pair by pair, such as `Laplacian` or sums, are searched exactly on up to 2,000 samples.
         - "bound": the papers' method, Nelder and Mead's simplex on a lower bound of the likelihood.
         - "exact": the exact likelihood and its derivatives, in time cubic in the number of samples.
     criterion : {"evidence", "loo"}, default="evidence"

@@ -285,6 +285,7 @@ class Sum(PairwiseKernel):
         return super()._operator(value, X, n_threads)
 
     def _restored_operator(self, reader: Reader, value: Any, n_samples: int, n_features: int, n_threads: int) -> Any:
+        """The kernel matrix of training samples in a model file: of each part, of stacked columns, or of pairs."""
         if self._keeps_operators:
             names = zip(self._groups().values(), value.children, value.names(), strict=True)
             parts = [

@@ -96,6 +96,10 @@ class HeightWaves:
         heights = self.kernel.transform_rows(Rows.from_array(X, n_threads)).to_dense(n_threads)
         return np.sqrt(self.kernel.parts[0].scale) * self.waves.transform(heights, n_threads)
 
+    def rounded(self, X: Any, n_threads: int = 1) -> Array:
+        """The features of rows in single precision: rounded at last, because angles are large."""
+        return self.transform(X, n_threads).astype(np.float32)
+
     def to_state(self, writer: Writer) -> None:
         """Write the map into a model file, with the additive one below it as the part "additive"."""
         writer.put("error", [self.error])

@@ -175,10 +175,18 @@ class Landmarks:
         return self.kernel.relevance(rows)
 
     def transform(self, X: Any, n_threads: int = 1) -> Array:
-        """The features of rows (n, D), dense or CSR, in their precision: (n, n_components), dense."""
-        out = np.empty((X.shape[0], self.n_components), X.dtype)
+        """The features of rows (n, D), dense or CSR: (n, n_components), dense."""
+        return self._features(X, n_threads, np.float64)
+
+    def rounded(self, X: Any, n_threads: int = 1) -> Array:
+        """The features of rows in single precision; computed in double where they would lose too many digits."""
+        return self._features(X, n_threads, np.float32)
+
+    def _features(self, X: Any, n_threads: int, precision: Any) -> Array:
+        """The features of rows in a precision."""
+        out = np.empty((X.shape[0], self.n_components), precision)
         diagonal = self.factor.diagonal()
-        is_single = X.dtype == np.float32 and diagonal.min() >= LEAST_SINGLE_PIVOT * diagonal.max()
+        is_single = precision == np.float32 and diagonal.min() >= LEAST_SINGLE_PIVOT * diagonal.max()
         solve, dtype = (blas.strsm, np.float32) if is_single else (blas.dtrsm, np.float64)
         # The transpose of an array in the order of C is one in that of Fortran, so that BLAS copies nothing.
         upper = self.factor.astype(dtype, copy=False).T

@@ -195,7 +195,7 @@ class Features(Protocol):
 
     @property
     def dtype(self) -> Any:
-        """The precision of the features: double, or single where many are rounded."""
+        """The precision of the features of training samples: double, or single where these are many."""
         ...
 
     def weight_of(self) -> Array:

@@ -79,7 +79,6 @@ class FeatureMaker:
     kernel: FeatureKernel
     n_threads: int
     is_sparse: bool = False
-    dtype: Any = np.float64
 
     @property
     def n_components(self) -> int:
@@ -90,27 +89,29 @@ class FeatureMaker:
         """The number of the kernel's weight that each feature has, (n_components,)."""
         return self.kernel.by_feature(np.arange(self.kernel.n_weights))
 
-    def make(self, rows: Rows) -> Any:
+    def make(self, rows: Rows, dtype: Any = np.float64) -> Any:
         """The features of rows, (n, n_components)."""
         rows = self.kernel.seen(rows)
         X = rows.to_csr() if self.is_sparse else rows.to_dense(self.n_threads)
-        return self.weighted(self.kernel.map.transform(X.astype(self.dtype, copy=False), self.n_threads))
+        if dtype == np.float64:
+            return self.weighted(self.kernel.map.transform(X, self.n_threads))
+        return self.weighted(self.kernel.map.rounded(X, self.n_threads))
 
     def weighted(self, Z: Any) -> Any:
         """Features without weights times the roots of these."""
         if self.kernel.weights is None:
             return Z
-        roots = np.sqrt(self.kernel.weights)[self.weight_of()].astype(self.dtype)
+        roots = np.sqrt(self.kernel.weights)[self.weight_of()].astype(Z.dtype)
         return Z.multiply(roots).tocsr() if sparse.issparse(Z) else Z * roots
 
-    def blocks(self, rows: Rows) -> Iterator[tuple[slice, Any]]:
+    def blocks(self, rows: Rows, dtype: Any = np.float64) -> Iterator[tuple[slice, Any]]:
         """The features of rows in pieces of bounded size."""
         # Products of blocks in single precision are added up in double, which pays for large ones.
-        numbers = BLOCK_NUMBERS * (4 if self.dtype == np.float32 else 1)
+        numbers = BLOCK_NUMBERS * (4 if dtype == np.float32 else 1)
         step = max(1, numbers // min(self.kernel.map.width, MOST_DENSE_FEATURES))
         for begin in range(0, rows.n_rows, step):
             some = slice(begin, min(begin + step, rows.n_rows))
-            yield some, self.make(rows.block(some.start, some.stop))
+            yield some, self.make(rows.block(some.start, some.stop), dtype)
 
 
 class FeatureOperator(KernelOperator):
@@ -125,7 +126,7 @@ class FeatureOperator(KernelOperator):
         The training samples, raw values.
     kernel : FeatureKernel
     n_threads : int
-    dtype : float64, or float32 for features that are rounded
+    dtype : float64, or float32 for features of training samples that are rounded; those of others never are
     """
 
     block_width = 16
@@ -140,7 +141,8 @@ class FeatureOperator(KernelOperator):
         self.n_threads = n_threads
         few = len(rows.values) < SPARSE_SHARE * rows.n_rows * rows.n_columns
         is_sparse = few or kernel.map.width > MOST_DENSE_FEATURES
-        self._maker = FeatureMaker(kernel, n_threads, is_sparse, np.dtype(dtype))
+        self._maker = FeatureMaker(kernel, n_threads, is_sparse)
+        self.dtype = np.dtype(dtype)
         # Of one, which operators with other weights share; None if nothing is to be kept any more.
         self._kept: list[list[tuple[slice, Any]]] | None = []
         largest = 1.0 if kernel.map.is_normalized else rows.values.max(initial=0.0)
@@ -157,10 +159,6 @@ class FeatureOperator(KernelOperator):
     def n_components(self) -> int:
         return self._maker.n_components
 
-    @property
-    def dtype(self) -> Any:
-        return self._maker.dtype
-
     def weight_of(self) -> Array:
         return self._maker.weight_of()
 
@@ -174,10 +172,11 @@ class FeatureOperator(KernelOperator):
             or not self._maker.kernel.map.is_costly
             or self.dtype.itemsize * self.n_samples * self.n_components > MOST_KEPT_BYTES
         ):
-            return self._maker.blocks(self.rows)
+            return self._maker.blocks(self.rows, self.dtype)
         # Without weights, so that they serve with others as well.
         if not kept:
-            kept[:] = [list(replace(self._maker, kernel=replace(self._maker.kernel, weights=None)).blocks(self.rows))]
+            plain = replace(self._maker, kernel=replace(self._maker.kernel, weights=None))
+            kept[:] = [list(plain.blocks(self.rows, self.dtype))]
         return ((some, self._maker.weighted(Z)) for some, Z in kept[0])
 
     def project(self, vectors: Array) -> Array:
@@ -252,7 +251,7 @@ class FeatureOperator(KernelOperator):
         return out / max(out.sum(), np.finfo(float).tiny)
 
     def with_threads(self, n_threads: int) -> FeatureOperator:
-        return self if n_threads == self.n_threads else FeatureOperator(self.rows, self.kernel, n_threads)
+        return self if n_threads == self.n_threads else FeatureOperator(self.rows, self.kernel, n_threads, self.dtype)
 
     def to_state(self, writer: Writer) -> None:
         SortedColumns.from_rows(self.rows, self.n_threads).to_state(writer)
@@ -268,21 +267,22 @@ class FeatureOperator(KernelOperator):
         return self.rows
 
     def extend(self, rows: Rows) -> FeatureOperator:
-        return FeatureOperator(self.rows.followed_by(rows), self.kernel, self.n_threads)
+        return FeatureOperator(self.rows.followed_by(rows), self.kernel, self.n_threads, self.dtype)
 
     def remove(self, index: Any) -> FeatureOperator:
         kept = np.delete(np.arange(self.n_samples), np.asarray(index, int))
-        return FeatureOperator(self.rows.take(kept), self.kernel, self.n_threads)
+        return FeatureOperator(self.rows.take(kept), self.kernel, self.n_threads, self.dtype)
 
     def with_kernel(self, kernel: Any) -> FeatureOperator:
         check_same_kind(self.kernel, kernel)
-        other = FeatureOperator(self.rows, kernel, self.n_threads)
+        other = FeatureOperator(self.rows, kernel, self.n_threads, self.dtype)
         if other.kernel.map is self._maker.kernel.map:
             other._kept = self._kept
         return other
 
     def unweighted(self) -> FeatureOperator:
-        other = FeatureOperator(self.rows, replace(self._maker.kernel, weights=None), self.n_threads)
+        plain = replace(self._maker.kernel, weights=None)
+        other = FeatureOperator(self.rows, plain, self.n_threads, self.dtype)
         other._kept = self._kept
         return other
 

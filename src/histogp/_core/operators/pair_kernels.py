@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from histogp._core.data import Array, Rows, mirrored
+from histogp._core.data import Array, Rows, mirrored, power_of_two
 from histogp._core.kernel_values import WIDEST_FACTOR, Hyperparameter, KernelValue
 from histogp._core.maps.additive import Direct
 from histogp._core.maps.points import Distribution, greedy_points
@@ -43,6 +43,8 @@ CONSTANT_SHARE = 1e-9
 # Samples that are enough for averages, and the terms of an expansion of chi2.
 AVERAGED_SAMPLES = 1000
 CHI2_TERMS = 8
+# Summands of derivatives for heights, up to which these are in double precision.
+MOST_DOUBLE_SLOPES = 2**29
 # Samples whose mean differences are those of all.
 DIFFERENT_SAMPLES = 12_000
 
@@ -225,7 +227,10 @@ class Part(ABC):
 
     @abstractmethod
     def slopes(self, pairs: Pairs, upstream: Array) -> tuple[dict[str, float], dict[Measure, Array]]:
-        """The derivatives of ``sum_ij G_ij scale f(m_ij)`` for its numbers, and for each measure, (n, m)."""
+        """The derivatives of ``sum_ij G_ij scale f(m_ij)`` for its numbers, and for each measure, (n, m).
+
+        Those for measures are in the units that the pairs have.
+        """
 
 
 def _near(name: str, value: float) -> Hyperparameter:
@@ -266,14 +271,16 @@ class Linear(Part):
         return (self.measure,)
 
     def values(self, pairs: Pairs) -> Array:
-        return pairs.measure(self.measure)
+        size = pairs.size(self.measure)
+        return pairs.measure(self.measure) if size == 1 else pairs.measure(self.measure) * np.float32(size)
 
     def own(self, sums: Array) -> Array:
         return sums
 
     def slopes(self, pairs: Pairs, upstream: Array) -> tuple[dict[str, float], dict[Measure, Array]]:
-        by_scale = np.vdot(upstream, pairs.measure(self.measure))
-        return {f"{self.prefix}scale": float(by_scale)}, {self.measure: upstream.dtype.type(self.scale) * upstream}
+        size = pairs.size(self.measure)
+        by_scale = size * float(np.vdot(upstream, pairs.measure(self.measure)))
+        return {f"{self.prefix}scale": by_scale}, {self.measure: upstream.dtype.type(self.scale * size) * upstream}
 
 
 @dataclass(frozen=True)
@@ -308,7 +315,7 @@ class Exponential(Part):
     def slopes(self, pairs: Pairs, upstream: Array) -> tuple[dict[str, float], dict[Measure, Array]]:
         weighted = self.values(pairs) * upstream
         by_scale = float(weighted.sum(dtype=np.float64))
-        weighted *= weighted.dtype.type(-self.scale * self.beta / self.unit)
+        weighted *= weighted.dtype.type(-self.scale * self.beta / self.unit * pairs.size(self.measure))
         by_beta = float(np.vdot(weighted, pairs.measure(self.measure))) / self.beta
         return {f"{self.prefix}scale": by_scale, f"{self.prefix}beta": by_beta}, {self.measure: weighted}
 
@@ -347,7 +354,7 @@ class HeightsKernel(Heights, PairKernel):
     def measured(
         self, rows: Rows, n_threads: int = 1, dtype: Any = np.float64, before: Measured | None = None
     ) -> MeasuredHeights:
-        key = self._heights_key()
+        key = (*self._heights_key(), np.dtype(dtype))
         pairs = None if before is None else before.known_pairs(rows, key)
         if pairs is None:
             pairs = AllPairs(self.points(rows, dtype, n_threads), n_threads)
@@ -490,7 +497,8 @@ class MeasuredHeights(Measured):
         kernel, points = self.kernel, self.pairs.left
         of_heights = ["weights", *(f"transform__{name}" for name in kernel.of_transform)]
         moves_heights = names is None or any(name in names for name in of_heights)
-        by_height = np.empty((self.rows.n_columns, self.rows.n_rows) if moves_heights else 0, points.dtype)
+        heights, unit = self._heights_by_column() if moves_heights else (np.empty((0, 0)), 1.0)
+        by_height = np.empty_like(heights)
         numbers: dict[int, dict[str, float]] = {}
 
         def add(rows: slice, pairs: Pairs, n_threads: int = 1) -> None:
@@ -504,8 +512,10 @@ class MeasuredHeights(Measured):
                     slopes[measure] = slopes[measure] + slope if measure in slopes else slope
             numbers[rows.start] = own
             if moves_heights:
+                in_units: Any = {name: _in_units(slope, name, heights.dtype, unit) for name, slope in slopes.items()}
+                own_heights = np.ascontiguousarray(heights[:, rows])
                 # Every pair comes twice.
-                by_height[:, rows] = 2 * height_slopes(pairs, slopes, n_threads)
+                by_height[:, rows] = 2 * height_slopes(own_heights, heights, in_units, n_threads)
 
         if self._is_kept:
             self._over_stripes(add)
@@ -513,11 +523,32 @@ class MeasuredHeights(Measured):
             for some, pairs in row_blocks(points, points, self.n_threads):
                 add(some, pairs, self.n_threads)
         each = [numbers[begin] for begin in sorted(numbers)]  # whichever came first
-        found = {name: np.asarray(sum(one[name] for one in each)) for name in each[0]}
+        names_of_parts = [name for part in kernel.parts for name in part.numbers()]
+        found = {name: np.asarray(sum((one[name] for one in each), 0.0)) for name in names_of_parts}
         if not moves_heights:
             return found
         row_of = np.repeat(np.arange(self.rows.n_rows), self.rows.counts)
-        return found | kernel.by_name(self.rows, by_height[self.rows.column_of, row_of].astype(np.float64))
+        slopes = by_height[self.rows.column_of, row_of].astype(np.float64) / (points.unit * unit)
+        return found | kernel.by_name(self.rows, slopes)
+
+    def _heights_by_column(self) -> tuple[Array, float]:
+        """The heights of all samples, (D, N), and their unit; in single precision where they and pairs are many.
+
+        Derivatives are off by a millionth then, which no search notices.
+        """
+        points = self.pairs.left
+        heights = np.ascontiguousarray(points.dense().T)
+        if points.dtype == np.float32 or heights.size * points.n_points <= MOST_DOUBLE_SLOPES:
+            return heights, 1.0
+        unit = power_of_two(float(np.abs(heights).max(initial=0.0)))
+        return (heights / unit).astype(np.float32), unit
+
+
+def _in_units(slope: Array, measure: Measure, dtype: Any, unit: float) -> Array:
+    """The derivative for a measure of heights in a unit, and in the precision of these."""
+    if unit != 1:
+        slope *= unit**2 if measure == "squared" else unit
+    return slope.astype(dtype, copy=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
 from histogp._core._numba import pair_loops
-from histogp._core.data import Array, Rows, dense, mirrored
+from histogp._core.data import Array, Rows, dense, mirrored, power_of_two
 from histogp._core.operators.sorted_columns import intersections
 from histogp._core.threads import over_rows, run, suited_blas
 
@@ -42,6 +42,8 @@ STRIPE = 128
 FEWEST_ROWS = 32
 # Samples whose middle values are typical.
 CENTER_SAMPLES = 256
+# By how much samples may be larger than the unit that they are measured in.
+LARGEST_RATIO = 1e15
 # Differences that a loop computes in one call: some milliseconds.
 SLICE_NUMBERS = 2**26
 
@@ -54,22 +56,39 @@ class Points:
     values : (n, D) of them, or None for samples that stay sparse
     sums : (n,), of the absolute heights
     center : (D,), a typical value of each feature of dense samples
-    kept : what was derived and may be wanted again
+    unit : of all of these; in single precision a power of two, because that cannot hold features of any magnitude
     """
 
     rows: Rows
     values: Array | None
     sums: Array
     center: Array | None = None
-    kept: dict[str, Any] = field(default_factory=dict)
+    unit: float = 1.0
 
     @classmethod
     def of(cls, rows: Rows, dtype: Any = np.float64, n_threads: int = 1) -> Points:
         """Dense or sparse, as their non-zeros suggest."""
+        unit = 1.0
+        if np.dtype(dtype) == np.float32:
+            unit = power_of_two(float(np.abs(rows.values).max(initial=0.0)))
+            rows = rows.with_values((rows.values / unit).astype(dtype))
         sums = rows.row_sums(np.abs(rows.values)).astype(dtype)
         is_sparse = len(rows.values) < SPARSE_SHARE * rows.n_rows * rows.n_columns
         values = None if is_sparse else rows.to_dense(n_threads).astype(dtype, copy=False)
-        return cls(rows.with_values(rows.values.astype(dtype, copy=False)), values, sums, _center(values))
+        return cls(rows, values, sums, _center(values), unit)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone: what was derived comes back when it is needed."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+    def in_unit(self, unit: float) -> Points:
+        """The samples in another unit; what is far above that counts as 1e15 of it."""
+        if unit == self.unit:
+            return self
+        ratio = self.dtype.type(min(self.unit / unit, LARGEST_RATIO))
+        values = None if self.values is None else self.values * ratio
+        rows = self.rows.with_values(self.rows.values * ratio)
+        return Points(rows, values, self.sums * ratio, None if self.center is None else self.center * ratio, unit)
 
     @property
     def n_points(self) -> int:
@@ -82,27 +101,38 @@ class Points:
     def block(self, begin: int, end: int) -> Points:
         """The samples ``begin..end``."""
         values = None if self.values is None else self.values[begin:end]
-        return Points(self.rows.block(begin, end), values, self.sums[begin:end], self.center)
+        return Points(self.rows.block(begin, end), values, self.sums[begin:end], self.center, self.unit)
 
     def around(self, center: Any) -> tuple[Array, Array]:
-        """Dense samples measured from a center (D,), (n, D), and their squared lengths, (n,); the last are kept."""
-        kept = self.kept.get("around")
-        if kept is None or kept[0] is not center:
-            values = self.dense() - center if center.any() else self.dense()
-            kept = self.kept["around"] = center, values, np.einsum("ij,ij->i", values, values)
-        return kept[1], kept[2]
+        """Dense samples measured from a center (D,), (n, D), and their squared lengths, (n,)."""
+        if self._own_around is not None and center is self.center:
+            return self._own_around
+        values = self.dense() - center if center.any() else self.dense()
+        return values, np.einsum("ij,ij->i", values, values)
+
+    @cached_property
+    def _own_around(self) -> Any:
+        """The samples measured from their own center; of few they are made again."""
+        if self.center is None or self.n_points < FEWEST_ROWS:
+            return None
+        values = self.dense() - self.center if self.center.any() else self.dense()
+        return values, np.einsum("ij,ij->i", values, values)
 
     @cached_property
     def tables(self) -> list[Array]:
         """The heights of dense samples as loops want those of the right side: tiles (D, m), one after the other."""
-        assert self.values is not None
-        return [np.ascontiguousarray(self.values[begin : begin + TILE].T) for begin in range(0, self.n_points, TILE)]
+        if len(self.pieces) > 1:
+            return [table for _, piece in self.pieces for table in piece.tables]
+        values = self.dense()
+        return [np.ascontiguousarray(values[begin : begin + TILE].T) for begin in range(0, self.n_points, TILE)]
 
     @cached_property
     def pieces(self) -> list[tuple[slice, Points]]:
-        """The samples, some at a time."""
+        """The samples, some at a time: whole tiles."""
         size = min(PIECE, math.isqrt(SLICE_NUMBERS // max(1, self.rows.n_columns)))
         size = max(1, size // TILE) * TILE
+        if self.n_points <= size:
+            return [(slice(0, self.n_points), self)]
         bounds = [(begin, min(begin + size, self.n_points)) for begin in range(0, self.n_points, size)]
         return [(slice(begin, end), self.block(begin, end)) for begin, end in bounds]
 
@@ -126,10 +156,13 @@ def _center(values: Array | None) -> Array | None:
 
 
 class Pairs:
-    """Measures of all pairs of samples of a left and a right side, (n, m), each computed when it is first needed."""
+    """Measures of all pairs of samples of a left and a right side, (n, m), each computed when it is first needed.
+
+    They are in units of `size`, which is one in double precision.
+    """
 
     def __init__(self, left: Points, right: Points, n_threads: int = 1):
-        self.left, self.right = left, right
+        self.left, self.right = left.in_unit(right.unit), right
         self._n_threads = n_threads
         self._found: dict[Measure, Array] = {}
         self._exponentials: dict[Measure, tuple[float, Array]] = {}
@@ -140,12 +173,17 @@ class Pairs:
             self._found[name] = self._compute(name)
         return self._found[name]
 
+    def size(self, name: Measure) -> float:
+        """The unit of a measure."""
+        return self.right.unit**2 if name == "squared" else self.right.unit
+
     def known(self, name: Measure) -> Array | None:
         """A measure if it was computed already."""
         return self._found.get(name)
 
     def exponential(self, name: Measure, rate: float) -> Array:
         """``exp(-rate m)`` of a measure, which nobody may change; that of the last rate is kept."""
+        rate *= self.size(name)
         found = self._exponentials.get(name)
         if found is None or found[0] != rate:
             measure = self.measure(name)
@@ -176,7 +214,10 @@ class Pairs:
         return np.maximum(out, 0, out=out)
 
     def _swept(self, name: Measure, is_dense: bool) -> Array:
-        """A sum over features, or over the non-zeros of sparse samples: of many samples with tiles of the others."""
+        """A sum over features, or over the non-zeros of sparse samples, with tiles of the right side.
+
+        Tiles of sparse samples are made for this once, so that these should be the few.
+        """
         if not is_dense and self.left.n_points < self.right.n_points:
             return np.ascontiguousarray(Pairs(self.right, self.left, self._n_threads)._swept(name, is_dense).T)
         out = np.empty((self.left.n_points, self.right.n_points), self.left.dtype)
@@ -185,27 +226,26 @@ class Pairs:
 
     def _sweep(self, name: Measure, is_dense: bool, out: Array, *, from_diagonal: bool) -> None:
         """Fill ``out``, (n, m); in each tile of columns all rows, or those from its first number on."""
-        many, few, n_threads = self.left, self.right, self._n_threads
+        left, right, n_threads = self.left, self.right, self._n_threads
         leaf = pair_loops.absolute_differences if name == "absolute" else pair_loops.chi2_differences
-        values = np.ascontiguousarray(many.values) if is_dense else None
-        tiles = range(0, few.n_points, TILE)
+        values, tables = (np.ascontiguousarray(left.values), right.tables) if is_dense else (None, [])
+        tiles = range(0, right.n_points, TILE)
         # Pieces that take some milliseconds, and enough of them for all threads.
-        work = TILE * max(1, many.rows.n_columns if is_dense else len(many.rows.values) // max(1, many.n_points))
-        n_rows = min(max(1, SLICE_NUMBERS // work), -(-many.n_points * len(tiles) // n_threads) or 1)
+        work = TILE * max(1, left.rows.n_columns if is_dense else len(left.rows.values) // max(1, left.n_points))
+        n_rows = min(max(1, SLICE_NUMBERS // work), -(-left.n_points * len(tiles) // n_threads) or 1)
 
         def fill(begin: int, first: int, last: int) -> None:
-            some = slice(begin, min(begin + TILE, few.n_points))
-            if values is not None and few.values is not None:
-                leaf(values, few.tables[begin // TILE], first, last, begin, out)
+            if values is not None:
+                leaf(values, tables[begin // TILE], first, last, begin, out)
             else:
-                rows, table = many.rows, few.rows.block(some.start, some.stop).to_dense().T
+                rows, table = left.rows, right.rows.block(begin, min(begin + TILE, right.n_points)).to_dense().T
                 table = np.ascontiguousarray(table, out.dtype)
                 pair_loops.harmonic_sums(rows.indptr, rows.column_of, rows.values, table, first, last, begin, out)
 
         pieces = [
-            (begin, first, min(first + n_rows, many.n_points))
+            (begin, first, min(first + n_rows, left.n_points))
             for begin in tiles
-            for first in range(begin if from_diagonal else 0, many.n_points, n_rows)
+            for first in range(begin if from_diagonal else 0, left.n_points, n_rows)
         ]
         run(fill, [pieces[k::n_threads] for k in range(min(n_threads, len(pieces)))])
 
@@ -287,6 +327,7 @@ def over_tiles(
 
     Tiles of many dense samples are at work side by side; otherwise the loops inside of one are.
     """
+    left = left.in_unit(right.unit)
     if left.n_points > FEWEST_ROWS and left.values is not None and right.values is not None:
         tiles = [
             (rows, columns, some, others)
@@ -305,7 +346,10 @@ def over_tiles(
 
 
 def row_blocks(left: Points, right: Points, n_threads: int, *, half: bool = False) -> Iterator[tuple[slice, Pairs]]:
-    """Pairs of some samples of the left side with all of the right one, or those up to the last of them."""
+    """Pairs of some samples of the left side with all of the right one, or those up to the last of them.
+
+    In pieces of bounded size.
+    """
     step = max(FEWEST_ROWS, BLOCK_NUMBERS // max(1, right.n_points))
     for begin in range(0, left.n_points, step):
         end = min(begin + step, left.n_points)
@@ -313,12 +357,12 @@ def row_blocks(left: Points, right: Points, n_threads: int, *, half: bool = Fals
         yield slice(begin, end), Pairs(left.block(begin, end), others, n_threads)
 
 
-def height_slopes(pairs: Pairs, slopes: Mapping[Measure, Array], n_threads: int = 1) -> Array:
+def height_slopes(own: Array, others: Array, slopes: Mapping[Measure, Array], n_threads: int = 1) -> Array:
     """The derivative of ``sum_ij S_ij m_ij``, summed over measures m, for the heights of the left samples, (D, n).
 
-    slopes : S of each measure, (n, m), which are overwritten
+    own : (D, n), the heights of the left samples; others : (D, m), those of the right ones
+    slopes : S of each measure, (n, m), in the precision of the heights; they are overwritten
     """
-    own, others = (np.ascontiguousarray(points.dense().T) for points in (pairs.left, pairs.right))
     out = np.zeros_like(own)
     # The derivative of a minimum is whether the other is above, that of |a - b| one minus twice that; that of a
     # harmonic term is twice the squared share of the other, that of chi2 a half minus that.

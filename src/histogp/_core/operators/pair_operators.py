@@ -21,6 +21,7 @@ from histogp._core.operators.contract import (
 )
 from histogp._core.operators.feature_kernels import FeatureKernel, FeatureOperator
 from histogp._core.operators.pair_kernels import Measured, PairKernel
+from histogp._core.operators.pair_measures import TILE
 from histogp._core.threads import suited_blas
 from histogp.errors import ModelFileError
 from histogp.io.schema import Reader, Writer
@@ -279,7 +280,8 @@ class PairTable:
 def weighted_cross(kernel: PairKernel, rows: Rows, points: Any, weights: Array, n_threads: int = 1) -> Array:
     """``K(rows, points) @ weights``, (n, M), in the precision of the weights (N, M) up to the result; in blocks."""
     out = np.empty((rows.n_rows, weights.shape[1]))
-    step = max(FEWEST_CROSS_ROWS, CROSS_NUMBERS // max(1, len(weights)))
+    step = max(FEWEST_CROSS_ROWS, CROSS_NUMBERS * (8 // weights.dtype.itemsize) // max(1, len(weights)))
+    step -= step % TILE if step > TILE else 0  # whole tiles
     # Threads of BLAS go on spinning for a while when they are done, in the way of ours.
     with suited_blas(0.0):
         for begin in range(0, rows.n_rows, step):

@@ -12,7 +12,7 @@ from scipy import optimize
 
 from histogp._core.data import Array
 from histogp._core.kernel_values import Hyperparameter
-from histogp._core.likelihood import BoundName, Likelihood, exact_likelihood
+from histogp._core.likelihood import BoundName, Likelihood
 from histogp._core.operators.contract import Matrix
 from histogp._core.search.ard import search_weights
 from histogp._core.search.feature_objective import FeatureObjective
@@ -103,8 +103,6 @@ def optimize_likelihood(
     if search.best is None:
         raise ValueError(f"No hyperparameters near those given can be evaluated: {search.failure}")
     theta, result = search.best
-    if result is not None and search.objective.data.operator is not data.operator:  # in single precision
-        result = exact_likelihood(*data.at(space, theta), data.targets)
     value, error, alpha = (np.nan, np.nan, None) if result is None else (result.value, result.error, result.alpha)
     return Optimum(theta, value, error, alpha, search.path, interrupted, search.converged)
 
@@ -145,16 +143,14 @@ class _Search:
         self.objective = self.make_objective()
 
     def make_objective(self) -> Objective:
-        """The likelihood to maximize; by a matrix of many samples with distances in single precision."""
+        """The likelihood to maximize."""
         options = self.options
         if options.method == "bound":
             return Bounded(self.data, options.bound, options.solver, int(self.rng.integers(2**31)))
         if self.by_features:
             return FeatureObjective(self.data)
-        if options.method == "exact" or self.first_data is self.data:
+        if options.method == "exact" or self.first_data is self.data or self.has_matrix():
             return Exact(self.data)
-        if self.has_matrix():
-            return Exact(self.data.in_single())
         return self.make_estimated(self.data)
 
     def run(self) -> None:

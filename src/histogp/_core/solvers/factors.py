@@ -28,6 +28,8 @@ REFINED_TOL = 1e-6
 # each gains two digits or more.
 MOST_WEIGHT_REFINEMENTS = 5
 SMALL_WEIGHT_CHANGE = 1e-6
+# The most that rounding may come to in products of features in single precision, relative to the noise.
+MOST_GRAM_ROUNDING = 1.0
 
 
 class DirectSystem(System):
@@ -278,28 +280,40 @@ class FeatureFactor:
     def of(cls, operator: KernelOperator, diagonal: Array) -> FeatureFactor:
         """The factor for the training samples of the operator, with noise (N,)."""
         gram = weighted_gram(operator, None, diagonal).gram
-        return cls(operator, diagonal, gram, factor_of(gram))
+        try:
+            return cls(operator, diagonal, gram, factor_of(gram))
+        except LinAlgError:
+            gram = weighted_gram(operator, None, diagonal, single=False).gram
+            return cls(operator, diagonal, gram, factor_of(gram))
 
     def solve(self, sides: Array) -> Array:
         """``A^-1 b`` for each column of b (N, M)."""
         return (sides - features_of(self.operator).combine(self.weights(sides))) / self.diagonal[:, None]
 
     def weights(self, sides: Array) -> Array:
-        """``C^-1 Phi^T D^-1 b``, the weights of the features in a mean, (p, M).
-
-        The factor of features in single precision is off by their rounding: residuals in double precision mend that.
-        """
-        features, noise = features_of(self.operator), self.diagonal[:, None]
-        wanted = features.project(sides / noise)
+        """``C^-1 Phi^T D^-1 b``, the weights of the features in a mean, (p, M)."""
+        features = features_of(self.operator)
+        wanted = features.project(sides / self.diagonal[:, None])
         found = cho_solve((self.factor, True), wanted)
-        for _ in range(MOST_WEIGHT_REFINEMENTS if features.dtype == np.float32 else 0):
-            residual = wanted - found - features.project(features.combine(found) / noise)
-            step = cho_solve((self.factor, True), residual)
-            found += step
-            if np.abs(step).max(initial=0.0) <= SMALL_WEIGHT_CHANGE * np.abs(found).max(initial=0.0):
-                break
+        if features.dtype == np.float32:
+            found = self._refined(found, wanted)
         # LAPACK's are in the order of columns, those of a file in that of rows, and BLAS rounds them differently.
         return np.ascontiguousarray(found)
+
+    def _refined(self, found: Array, wanted: Array) -> Array:
+        """``C^-1 wanted`` for features in single precision, whose factor is off by their rounding, from a guess of it.
+
+        Residuals in double precision mend that; where they do not, there is a factor without rounding.
+        """
+        features, noise = features_of(self.operator), self.diagonal[:, None]
+        for _ in range(MOST_WEIGHT_REFINEMENTS):
+            residual = wanted - found - features.project(features.combine(found) / noise)
+            step = cho_solve((self.factor, True), residual)
+            found = found + step
+            if np.abs(step).max(initial=0.0) <= SMALL_WEIGHT_CHANGE * np.abs(found).max(initial=0.0):
+                return found
+        gram = weighted_gram(self.operator, None, self.diagonal, single=False).gram
+        return cho_solve((factor_of(gram), True), wanted)
 
     def extended(self, operator: KernelOperator, rows: Rows, diagonal: Array) -> FeatureFactor:
         """The factor for the operator with further rows, of the noise ``diagonal``."""
@@ -338,12 +352,22 @@ def features_of(operator: KernelOperator) -> Features:
 
 
 def weighted_gram(
-    operator: KernelOperator, rows: Rows | None, diagonal: Array, targets: Array | None = None
+    operator: KernelOperator,
+    rows: Rows | None,
+    diagonal: Array,
+    targets: Array | None = None,
+    *,
+    single: bool = True,
 ) -> StreamingStatistics:
-    """Statistics of the features of rows, None for the training samples, and their targets, over the noise."""
+    """Statistics of the features of rows, None for the training samples, and their targets, over the noise.
+
+    With ``single`` products of features in single precision are in this, too, where their rounding is small against
+    the noise.
+    """
     features = features_of(operator)
-    is_single = features.dtype == np.float32
-    sums = Sums(features.n_components, 0 if targets is None else targets.shape[1], single=is_single)
+    rounding = np.finfo(np.float32).eps * len(diagonal) * operator.scale / max(diagonal.min(initial=np.inf), 1e-300)
+    single &= features.dtype == np.float32 and rounding <= MOST_GRAM_ROUNDING
+    sums = Sums(features.n_components, 0 if targets is None else targets.shape[1], single=single)
     with suited_blas(float(len(diagonal)) * features.n_components**2):
         for some, Z in features.blocks(rows):
             sums.add(Z, None if targets is None else targets[some], 1 / diagonal[some])
