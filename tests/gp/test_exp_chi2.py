@@ -355,6 +355,7 @@ def test_the_kernel_stays_with_many_examples(kind, monkeypatch):
     few = copy.deepcopy(model).partial_fit(X[40:], Y[40:])
     assert few.kernel_.beta != model.kernel_.beta
     monkeypatch.setattr("histogp.kernels._pairwise.MOST_ADAPTED_SAMPLES", 40)  # from here on samples are many
+    monkeypatch.setattr("histogp._core.operators.pair_operators.MOST_CHOSEN_AGAIN", 40)
     model.partial_fit(X[40:], Y[40:])
     same_map(value_of(model), before)
     assert model.kernel_.beta == inverse_median(X[:40])
@@ -373,7 +374,8 @@ def test_waves_that_are_given_stay():
     assert_same(model, HistogramGPClassifier(FixedExpChi2(waves, beta=2.0)).fit(X, Y))
 
 
-def test_landmarks_grow_with_the_samples_up_to_their_number():
+def test_landmarks_grow_with_the_samples_up_to_their_number(monkeypatch):
+    monkeypatch.setattr("histogp._core.operators.pair_operators.MOST_CHOSEN_AGAIN", 50)  # from here on they stay
     kernel = ExpChi2(30, beta=2.0, approximation="nystroem")
     n_different = [len(np.unique(X[:end], axis=0)) for end in range(N + 1)]
     model = HistogramGPClassifier(kernel).fit(X[:10], Y[:10])

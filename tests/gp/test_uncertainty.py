@@ -329,3 +329,26 @@ def test_names_of_columns_and_precision_do_not_matter():
         for method in METHODS:
             clf.predict_variance(pd.DataFrame(TEST, columns=names), method, n_samples=8)
         assert clf.predict_proba(pd.DataFrame(TEST, columns=names)).dtype == np.float64
+
+
+GAPS = {"below all values": (0.0, 0.3), "between values": (0.4, 0.7), "above most values": (0.15, 0.95)}
+
+
+@pytest.mark.parametrize("gap", GAPS.values(), ids=list(GAPS))
+def test_tables_know_what_lies_between_training_values(gap):
+    """A function over a gap is a Brownian bridge, of which tables at both ends say nothing."""
+    rng = np.random.default_rng(0)
+    rows = rng.random((700, 4))
+    inside = (rows > gap[0]) & (rows < gap[1])
+    rows[inside] = np.where(gap[0] == 0, 0.0, rng.uniform(0, gap[0], inside.sum()))
+    model = HistogramGPClassifier(noise=0.1, random_state=0).fit(rows, rows[:, 0] > rows[:, 1])
+    tests = np.full((3, 4), np.mean(gap))
+    tests[1], tests[2, 1:] = 0.9 * gap[0] + 0.1 * gap[1], rows[0, 1:]
+    K = np.minimum(rows[:, None], rows).sum(axis=2) + 0.1 * np.eye(len(rows))
+    k = np.minimum(rows[:, None], tests).sum(axis=2)
+    exact = tests.sum(axis=1) - np.sum(k * np.linalg.solve(K, k), axis=0)
+    for method in ("sampled", "calibrated"):
+        found = model.predict_variance(tests, method, include_noise=False)
+        np.testing.assert_allclose(found, exact, rtol=0.2)
+    prior = tests.sum(axis=1)
+    np.testing.assert_allclose(model.novelty(tests, method="calibrated"), exact / prior, rtol=0.2)

@@ -38,7 +38,8 @@ class Located:
     """Where test rows lie between the nodes of a layout.
 
     nodes, shares : (nnz,), the node below each non-zero, and how far towards the next it lies, from 0 to 1
-    beyond : (n,), by how much the heights of a row exceed the last nodes, in all; K(x, x) minus this is K at the nodes
+    beyond : (n,), what tables cannot know of K(x, x), whatever the targets are: by how much the heights of a row exceed
+        the last nodes, and the variance of Brownian bridges over gaps without training values
     """
 
     rows: Rows
@@ -66,6 +67,11 @@ class Layout(Protocol):
     @property
     def n_nodes(self) -> int:
         """Rows of a table."""
+        ...
+
+    @property
+    def gaps(self) -> Array:
+        """The width from a node to the next where no training value lies between, else zero, (n_nodes,)."""
         ...
 
     def locate(self, rows: Rows, n_threads: int = 1) -> Located:
@@ -185,6 +191,18 @@ class GridLayout:
         return per_unit
 
 
+def _gaps(data: SortedColumns, heights: Array, starts: Array, nodes: Array) -> Array:
+    """The width from each node to the next one of its column where no training height lies between, else zero."""
+    gaps = np.zeros(len(nodes))
+    for column in np.flatnonzero(data.counts):
+        own = heights[data.indptr[column] : data.indptr[column + 1]]
+        places = slice(starts[column], starts[column + 1])
+        here = nodes[places]
+        n_between = np.searchsorted(own, here[1:], "left") - np.searchsorted(own, here[:-1], "right")
+        gaps[places][:-1] = np.where(n_between == 0, np.diff(here), 0.0)
+    return gaps
+
+
 def last_of_each_column(data: SortedColumns, entries: Array) -> Array:
     """The last of the entries (nnz,) of each column, (D,); zero where there are none."""
     filled = data.counts > 0
@@ -226,11 +244,13 @@ class NodeLayout:
 
     starts : (D + 1,), where the nodes of each dimension begin
     heights : (n_nodes,), of the nodes, ascending from 0 in each dimension; one zero more at the end
+    gaps : (n_nodes,), the width from a node to the next where no training value lies between, else zero
     """
 
     kernel: Intersection
     starts: Array
     heights: Array
+    gaps: Array
 
     @classmethod
     def build(cls, data: SortedColumns, heights: Array, kernel: Intersection, most: int, n_threads: int) -> NodeLayout:
@@ -243,29 +263,34 @@ class NodeLayout:
         )
         starts = np.concatenate([[0], np.cumsum(counts)])
         used = np.arange(starts[-1]) + np.repeat(room[:-1] - starts[:-1], counts)
-        return cls(kernel, starts, np.append(found[used], 0.0))
+        nodes = np.append(found[used], 0.0)
+        return cls(kernel, starts, nodes, _gaps(data, heights, starts, nodes))
 
     @classmethod
-    def checked(cls, kernel: Intersection, starts: Array, heights: Array) -> NodeLayout:
+    def checked(cls, kernel: Intersection, starts: Array, heights: Array, gaps: Array) -> NodeLayout:
         """From arrays of unknown origin, of the right types; compiled loops trust what they are given."""
         # Compared, not subtracted: differences may overflow and hide a wrong order.
         if starts[0] == 0 and np.all(starts[1:] > starts[:-1]) and starts[-1] + 1 == len(heights):
             ascending = heights[1:] > heights[:-1]
             ascending[starts[1:] - 1] = True
             if np.all(heights[starts] == 0) and np.all(ascending):
-                return cls(kernel, starts, heights)
+                return cls(kernel, starts, heights, gaps)
         raise ValueError("the nodes of its table are damaged")
 
     def to_state(self, writer: Writer) -> None:
         """Write where the nodes are into a model file."""
         writer.put("starts", self.starts)
         writer.put("heights", self.heights)
+        writer.put("gaps", self.gaps)
 
     @classmethod
     def from_state(cls, reader: Reader, kernel: Intersection, n_features: int) -> NodeLayout:
         """The layout in a model file; believes nothing."""
         starts = reader.array("starts", np.int64, (n_features + 1,))
-        return cls.checked(kernel, starts, reader.array("heights", np.float64, (None,), lowest=0))
+        heights = reader.array("heights", np.float64, (None,), lowest=0)
+        has_gaps = reader.has("gaps")  # files from before they were known do without
+        gaps = reader.array("gaps", np.float64, heights.shape, lowest=0) if has_gaps else np.zeros(len(heights))
+        return cls.checked(kernel, starts, heights, gaps)
 
     @property
     def n_nodes(self) -> int:
@@ -283,7 +308,7 @@ class NodeLayout:
             ),
             rows.parts(n_threads),
         )
-        return Located(rows, number, share, beyond)
+        return Located(rows, number, share, beyond + rows.row_sums(share * (1 - share) * self.gaps[number]))
 
     def read(self, table: Array, located: Located, n_threads: int = 1) -> Array:
         """``sum_d f_d(x_d)`` for n test rows, (n, M), from values at the nodes (n_nodes, M), in their precision."""

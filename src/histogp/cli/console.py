@@ -59,7 +59,10 @@ def likelihood(model: Any) -> str:
     """The likelihood that the search for hyperparameters ended with."""
     value, error = model.log_marginal_likelihood_, model.log_marginal_likelihood_error_
     if math.isnan(value):
-        return "not known: samples have changed since the search, or it was interrupted on some of them"
+        return (
+            "not known: the search saw some of the samples, left-out ones or a kernel that the model approximates, or "
+            "samples have changed since"
+        )
     return f"{value:,.1f} +- {error:.1f}" if error > 0 else f"{value:,.1f}"
 
 

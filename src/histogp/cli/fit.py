@@ -98,8 +98,9 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--predict-only",
         action="store_true",
-        help="leave the training rows out of the file; needs --prediction quantized, --kernel chi2, or --approximation "
-        "nystroem or fourier",
+        help="leave out of the file what only learning needs; needs --prediction quantized, --kernel chi2, or "
+        "--approximation nystroem or fourier. With kernels such as laplacian predictions are made from training rows, "
+        "which stay in the file",
     )
     parser.add_argument(
         "--variance",
@@ -245,6 +246,11 @@ def _contamination(text: str) -> Any:
 def _prepare(model: Any, X: Any, options: argparse.Namespace) -> None:
     """Make the tables of a variance, which go into the file."""
     model.predict_variance(X[:1], options.variance)
+    if options.predict_only and not model.posterior_.offers("tables"):
+        raise DataError(
+            f"--variance {options.variance} needs the training rows with this kernel: leave --predict-only out, or "
+            "take --approximation nystroem, which needs no table."
+        )
     if options.predict_only and options.variance not in model.posterior_.prepared:
         raise DataError(
             f"--variance {options.variance} needs 256 training rows to make a table; with fewer take sampled."

@@ -295,7 +295,8 @@ def _refuse_for_kernel(options: argparse.Namespace) -> None:
     for option, name in OF_KERNELS.items():
         if getattr(options, option) is not None and name not in parameters[options.kernel]:
             kernels = [kernel for kernel, known in parameters.items() if name in known]
-            raise DataError(f"--{option} is for --kernel {' or '.join(kernels)}.")
+            alone = " alone, not for a sum" if "+" in options.kernel else ""
+            raise DataError(f"--{option} is for --kernel {' or '.join(kernels)}{alone}.")
 
 
 def _beta(text: str) -> Any:

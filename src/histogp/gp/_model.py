@@ -99,6 +99,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     noise_: float
     _codec: Codec
     _samples: Samples
+    _fit_kernel: Kernel
     _posterior: Posterior | Predictor
     _since_search: tuple[int, int]  # samples changed since the last search, and samples that it saw
 
@@ -377,7 +378,9 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             By custom with the ending ``.histogp``.
         include_training : bool, default=True
             Whether the training samples go into the file. Without them it is small and the model only
-            predicts, with ``prediction="quantized"``, the kernel "chi2", or one with an approximation.
+            predicts, with ``prediction="quantized"``, the kernel "chi2", or one with an approximation. Of kernels that
+            are evaluated pair by pair, such as `Laplacian`, such a file still has those samples that predictions are
+            made from, rounded, and these may be all of them.
         """
         check_is_fitted(self)
         schema.save(self, path, include_training=bool(include_training))
@@ -423,6 +426,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         """Learn from scratch and set the fitted attributes; ``context`` is that of scikit-learn's callbacks."""
         task = self._task()
         kernel = as_kernel(self.kernel)
+        self._fit_kernel = as_kernel(self.kernel)
         X, y = validate_features(self, X, reset=True, y=y, any_sign=kernel._any_sign, **task.y_checks)
         encoded = task.encode_first(y, check_sample_weight(sample_weight, X), declared)
         if not encoded.kept.all():
@@ -559,16 +563,25 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
 
     def _adapt_again(self, operator: KernelOperator, targets: Array, n_before: int) -> Adapted | None:
         """The kernel with what it takes from the samples taken again, as long as they were few."""
-        given = as_kernel(self.kernel)
+        given = self._given_kernel()
         if not given._adapts_again(n_before, operator.n_samples):
             return None
         return self.kernel_._left_open(given, searched=self.optimize is not None)._adapt_to(
             operator, targets, self.noise_
         )
 
+    def _given_kernel(self) -> Kernel:
+        """The kernel that `fit` was given: one that was set since then counts from the next fit on.
+
+        A file has the parameters of the day; if these are of another kind, nothing is left open.
+        """
+        given = self._fit_kernel
+        is_alike = type(given) is type(self.kernel_) and given.get_params().keys() == self.kernel_.get_params().keys()
+        return given if is_alike else as_kernel(self.kernel_)
+
     def _search_again(self, optimize: str | Optimizer, given: Tuned, targets: Array, rng: np.random.Generator) -> Tuned:
         """Search for hyperparameters from those that were found before."""
-        kernel, value = given.kernel._to_search(as_kernel(self.kernel), given.operator.kernel)
+        kernel, value = given.kernel._to_search(self._given_kernel(), given.operator.kernel)
         data = Data(tuning_of(given.operator).with_kernel(value), given.noise, targets)
 
         def report(row: Row) -> bool:

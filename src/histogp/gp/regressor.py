@@ -70,7 +70,8 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
     noise_ : float
     log_marginal_likelihood_, log_marginal_likelihood_error_ : float
         Of the training data at these hyperparameters, and its standard error: exact, estimated or a lower bound, as
-        ``optimize`` says; NaN if a search was interrupted that had seen only a sample. Only with ``optimize``.
+        ``optimize`` says; NaN if the search saw some of the samples only (of kernels that are evaluated pair by pair
+        2,000) or another criterion, or if samples have changed since. Only with ``optimize``.
     optimization_path_ : dict of ndarrays of shape (n_evaluations,) or (n_evaluations, n_values)
         Every evaluation: log_marginal_likelihood, standard_error (NaN while many weights are learned, where the
         likelihood is integrated from its derivative), n_samples (less than all while the search starts on a

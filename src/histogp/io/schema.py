@@ -297,6 +297,8 @@ class Writer:
             return {"object": type(value).__name__, "parameters": encoded}
         if isinstance(value, dict):
             return {"pairs": [[self.value(name, key), self.value(name, value[key])] for key in value]}
+        if isinstance(value, range):
+            value = np.array(value)
         if isinstance(value, slice):
             return {"slice": [self.value(name, bound) for bound in (value.start, value.stop, value.step)]}
         if isinstance(value, (list, tuple)) and value and all(_is_part(one) for one in value):
@@ -304,9 +306,11 @@ class Writer:
         if isinstance(value, (list, tuple)) and value and all(_is_block(one) for one in value):
             return {"blocks": [self._block(f"{name}.{k}", *block) for k, block in enumerate(value)]}
         if isinstance(value, (list, tuple, np.ndarray)) and np.asarray(value).dtype.kind in "fiub":
-            is_mask = np.asarray(value).dtype == bool
-            self.put(name, np.array(value, np.uint8 if is_mask else np.float64))
-            return {"mask" if is_mask else "array": name}
+            kind, dtype = {"b": ("mask", np.uint8), "f": ("array", np.float64)}.get(
+                np.asarray(value).dtype.kind, ("integers", np.int64)
+            )
+            self.put(name, np.array(value, dtype))
+            return {kind: name}
         if isinstance(value, (list, tuple, np.ndarray)) and all(isinstance(one, str) for one in value):
             self.texts(name, [str(one) for one in value])
             return {"texts": name}
@@ -474,6 +478,8 @@ class Reader:
             return value
         if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("array"), str):
             return self.array(value["array"], np.float64, None)
+        if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("integers"), str):
+            return self.array(value["integers"], np.int64, None)
         if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("mask"), str):
             return self.array(value["mask"], np.uint8, None).astype(bool)
         if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("slice"), list):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.base import clone
 
 from histogp._core.data import Array, Rows
@@ -61,7 +62,11 @@ class _OfDistance(PairwiseKernel):
     def _resolved(self, rows: Rows, targets: Array | None) -> Kernel:
         if not isinstance(self.unit, str):
             return self
-        return clone(self).set_params(unit=self._mean_distance(own_heights(self, rows)) or 1.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            unit = self._mean_distance(own_heights(self, rows)) or 1.0
+        if not np.isfinite(unit):
+            raise ValueError("The kernel overflows on these features; scale them to moderate values.")
+        return clone(self).set_params(unit=unit)
 
     def _mean_distance(self, heights: Rows) -> float:
         """The mean distance of two samples, given by their heights."""

@@ -112,6 +112,10 @@ class Sum(PairwiseKernel):
         **named: Kernel,
     ):
         """Keep the parameters as they are given; the `fit` of an estimator checks them."""
+        if unknown := [name for name in named if name in ("scale", "columns")]:
+            raise TypeError(
+                f"A sum has no {unknown[0]} of its own: multiply the sum by a number, or set that of its parts."
+            )
         if parts is not None and named:
             raise TypeError(f"Parts come as a list or by name, not both; got also {', '.join(named)}.")
         self.parts = list(named.items()) if parts is None else parts

@@ -44,7 +44,7 @@ class TightnessDisplay:
         estimator: Any,
         X: Any,
         *,
-        methods: str | Sequence[str] = VARIANCE_METHODS,
+        methods: str | Sequence[str] | None = None,
         normalize: bool = False,
         n_eigenvectors: Any = 8,
         ax: Any = None,
@@ -58,8 +58,9 @@ class TightnessDisplay:
         estimator : fitted HistogramGPClassifier, HistogramGPRegressor or HistogramGPOneClass
             With its training samples.
         X : {array-like, sparse matrix} of shape (n, n_features)
-        methods : list of str, default=all methods of `predict_variance`
-            Those shown. The precise variance is computed for the order in any case.
+        methods : list of str or None, default=None
+            Those of `predict_variance` to show; None is all that the kernel has. The precise variance is computed for
+            the order in any case.
         normalize : bool, default=False
             Whether to scale the variances of each method to [0, 1], to compare their order only. Otherwise the
             vertical axis is logarithmic, because bounds can be many times larger.
@@ -68,6 +69,8 @@ class TightnessDisplay:
         ax : matplotlib Axes or None, default=None
         """
         check_is_fitted(estimator)
+        if methods is None:
+            methods = VARIANCE_METHODS if estimator.posterior_.offers("tables") else ("precise", "fine")
         found = variances(estimator, X, methods, n_eigenvectors, include_noise=False)
         precise = found.get("precise")
         if precise is None:

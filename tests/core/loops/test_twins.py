@@ -248,7 +248,8 @@ def chosen(h, most):
     half = most // 2
     by_number = h[np.ceil(np.arange(1, half + 1) * len(h) / half).astype(int) - 1]
     by_height = distinct[np.searchsorted(distinct * half, np.arange(1, half + 1) * h[-1])]
-    return np.append(0, np.unique(np.concatenate([by_number, by_height])))
+    before_gaps = distinct[:-1][np.diff(distinct) * half > 2 * h[-1]]
+    return np.append(0, np.unique(np.concatenate([by_number, by_height, before_gaps])))
 
 
 @pytest.mark.parametrize("most", [8, 200])

@@ -734,6 +734,9 @@ def tabulated(operator, kernel, X, Y, alpha, rtol=1e-7):
             width = nodes[place + 1] - nodes[place] if len(nodes) > 1 else np.zeros(len(y))
             s = np.clip((y - nodes[place]) / np.where(width > 0, width, 1), 0, 1)
             gaps += s * (1 - s) * spreads[inside][place]
+            between = (h[:, None] > nodes[:-1]) & (h[:, None] < nodes[1:])
+            is_empty = np.append(~between.any(axis=0), False)
+            beyond += s * (1 - s) * np.where(is_empty[place], width, 0)  # a Brownian bridge
         located = layout.locate(rows, 2)
         close(layout.read(mean, located, 2), read, size * np.abs(alpha).sum(axis=0), rtol=1e-9)
         close(located.beyond, beyond, size)

@@ -13,7 +13,8 @@ from histogp._core.threads import leaf
 def choose_nodes(indptr, heights, most, starts, first, last, counts, out):
     """Write nodes for the columns ``first..last``: zero, then all distinct heights, or at most ``most`` of them.
 
-    If there are more, one half is spread evenly over the samples and the other half over the range.
+    If there are more, one half is spread evenly over the samples and the other half over the range; both ends of a gap
+    that is twice as wide as an even spread are among them.
     starts (D + 1,), where there is room for the nodes of each column; counts (D,) is written, too; out (starts[D],).
     """
     half = most // 2
@@ -37,6 +38,8 @@ def choose_nodes(indptr, heights, most, starts, first, last, counts, out):
             while j <= half and heights[e] * half >= j * heights[end - 1]:
                 take = True
                 j += 1
+            if e + 1 < end and (heights[e + 1] - heights[e]) * half > 2 * heights[end - 1]:
+                take = True  # one node after the gap serves for two places in it, so that there is room
             if take and heights[e] > out[node]:
                 node += 1
                 out[node] = heights[e]

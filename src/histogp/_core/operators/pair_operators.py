@@ -33,6 +33,8 @@ MOST_EXACT_SAMPLES = 12_000
 MOST_SEARCHED_SAMPLES = 2_000
 # Samples up to which there is a matrix in single precision, of 6.4 GB, if it is asked for.
 MOST_SINGLE_SAMPLES = 40_000
+# Samples up to which an update chooses landmarks again, as it takes again what is left to data.
+MOST_CHOSEN_AGAIN = 512
 # Features of all samples, 1 GB, up to which they are in double precision. More of them are rounded, which takes half
 # the time and memory, and changes scores by 4e-5 where 2,000 landmarks miss the kernel by 8e-3 (20,000 images).
 MOST_DOUBLE_FEATURES = 2**27
@@ -350,9 +352,10 @@ class ApproximateOperator(FeatureOperator):
         return cls(Rows.from_state(reader, n_samples, n_features), kernel, n_threads)
 
     def extend(self, rows: Rows) -> ApproximateOperator:
-        """The operator with further samples; landmarks are chosen anew as long as there are fewer than asked for."""
+        """The operator with further samples; landmarks are chosen anew where samples or landmarks were few."""
         kernel = self.kernel
-        if kernel.map.is_below and kernel.map.n_components < kernel.approximation.n_components:
+        has_all = kernel.map.n_components >= kernel.approximation.n_components
+        if kernel.map.is_below and not (has_all and self.n_samples >= MOST_CHOSEN_AGAIN):
             kernel = replace(kernel, map=None)
         return ApproximateOperator(self.rows.followed_by(rows), kernel, self.n_threads)
 

@@ -40,9 +40,9 @@ WEIGHT_WIDTH = 0.3
 SPREAD_WIDTH = 0.5
 LINK_WIDTH = 1.0
 FEW_SAMPLES = 200
-# Sensible values, wherever the search starts: of the noise, of the exponent of the spread of weights, of the link's
-# bend.
-NOISE_BOUNDS = (0.01, 10.0)
+# Sensible values, wherever the search starts: of the noise, in units of the mean square of targets, which is one for
+# classes; of the exponent of the spread of weights, of the link's bend. Real targets may have much less noise.
+NOISE_BOUNDS, NOISE_BOUNDS_OF_VALUES = (0.01, 10.0), (1e-6, 10.0)
 SPREAD_BOUNDS = (-0.5, 1.5)
 BEND_BOUNDS = (0.0, 8.0)
 # A weight that starts at a smaller part of the largest is that of a feature that does not vary.
@@ -235,7 +235,10 @@ class _Search:
         names = np.concatenate([np.full(len(one.start), one.name, object) for one in self.space.free])
         for k, name in enumerate(names):
             if name == "noise":
-                limits = np.log([min(NOISE_BOUNDS[0], np.exp(theta[k])), max(NOISE_BOUNDS[1], np.exp(theta[k]))])
+                lowest, highest = NOISE_BOUNDS
+                if self._wanted is None:
+                    lowest, highest = np.array(NOISE_BOUNDS_OF_VALUES) * self.data.mean_square
+                limits = np.log([min(lowest, np.exp(theta[k])), max(highest, np.exp(theta[k]))])
                 bounds[k] = np.clip(limits, *bounds[k])
         extra = [(1.0, SPREAD_WIDTH, SPREAD_BOUNDS)] if self._has_spread else []
         if self._wanted is not None:

@@ -54,6 +54,7 @@ class PosteriorSamples:
             table[:, some] = at_nodes
             differences = np.diff(at_nodes, axis=0)
             spreads[:-1] += np.einsum("ij,ij->i", differences, differences) / n_samples
+        spreads[layout.gaps > 0] = 0.0  # of bins without training values all is known
         return cls(layout, table, spreads)
 
     def to_state(self, writer: Writer, version: int) -> None:
