@@ -15,8 +15,9 @@ from typing import Literal, get_args
 import numpy as np
 from scipy.linalg import cholesky, lapack
 
-from histogp._core.data import Array, mirrored
+from histogp._core.data import Array
 from histogp._core.operators.contract import KernelOperator, Matrix, tuning_of
+from histogp._core.solvers.factors import symmetric_inverse
 from histogp._core.solvers.iterative import solve_cg
 from histogp._core.solvers.preconditioner import Preconditioner
 from histogp._core.solvers.problem import Noise, Solution
@@ -85,7 +86,7 @@ def exact_likelihood(
         log_determinant += 2 * share * np.log(factor.diagonal()).sum()
         alpha[:, some] = lapack.dpotrs(factor, targets[:, some], lower=0)[0]
         if derivatives:
-            inverse = lapack.dpotri(factor, lower=0, overwrite_c=1)[0].T
+            inverse = symmetric_inverse(factor.T, operator.n_threads)
             inverse *= share
             complexity_of_noise += inverse.diagonal() @ diagonal
             inverses = np.add(inverses, inverse, out=inverse) if output else inverse
@@ -93,11 +94,10 @@ def exact_likelihood(
     value = float(-(data_term + log_determinant + targets.size * np.log(2 * np.pi)) / 2)
     if not derivatives:
         return Likelihood(value, alpha, data_term=data_term)
-    # LAPACK fills the lower half alone.
     if matrix_of is not None:
         # Both terms at once.
         upstream = alpha @ alpha.T
-        upstream -= mirrored(inverses)
+        upstream -= inverses
         data_fit_gradient = matrix_of.matrix_gradient(upstream, names)
         complexity_gradient = {name: np.zeros_like(value) for name, value in data_fit_gradient.items()}
     else:

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from kernel_operators import kernel_operator
-from oracles import histograms, kernel_matrix
+from oracles import close, histograms, kernel_matrix
 
 from histogp._core.data import Rows
 from histogp._core.solvers import build_system, direct_options, factors, problem, update_system
-from histogp._core.solvers.factors import Factor
+from histogp._core.solvers.factors import Factor, symmetric_inverse
 from histogp._core.solvers.problem import Noise, SolverOptions
 from histogp.kernels import HistogramIntersection
 
@@ -137,3 +137,17 @@ def test_factors_are_offered_where_they_are_affordable_whatever_the_solver(monke
         found = direct_options(operator(100), noise.subset(np.arange(100)), SolverOptions(solver))
         assert found.solver == {"auto": "auto"}.get(solver, "cholesky")
         assert direct_options(operator(N), noise, SolverOptions(solver)) is None
+
+
+@pytest.mark.parametrize("n", [1, 2, 127, 128, 129, 300])
+@pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-10), (np.float32, 1e-3)])
+def test_the_inverse_of_a_triangle_is_that_of_its_matrix(n, dtype, rtol):
+    rng = np.random.default_rng(n)
+    A = rng.standard_normal((n, n + 5))
+    matrix = A @ A.T + np.eye(n)
+    lower = np.linalg.cholesky(matrix).astype(dtype)
+    lower += np.triu(rng.standard_normal((n, n)), 1).astype(dtype)  # what is above does not matter
+    for n_threads in (1, 2):
+        found = symmetric_inverse(lower, n_threads)
+        assert found.dtype == dtype
+        close(found.astype(float), np.linalg.inv(matrix), rtol=rtol)

@@ -218,8 +218,8 @@ class Part(ABC):
         return [scale, *(_near(name, value) for name, value in others.items())]
 
     @abstractmethod
-    def values(self, pairs: Pairs) -> Any:
-        """``f(m)`` of all pairs, (n, m), or a number."""
+    def values(self, pairs: Pairs) -> tuple[Any, float]:
+        """An array (n, m), or a number, and a factor of it: ``scale f(m)`` of all pairs."""
 
     @abstractmethod
     def own(self, sums: Array) -> Any:
@@ -250,8 +250,8 @@ class Constant(Part):
     def constant(self) -> float:
         return self.scale
 
-    def values(self, pairs: Pairs) -> float:
-        return 1.0
+    def values(self, pairs: Pairs) -> tuple[float, float]:
+        return 1.0, self.scale
 
     def own(self, sums: Array) -> float:
         return 1.0
@@ -270,9 +270,8 @@ class Linear(Part):
     def measures(self) -> tuple[Measure, ...]:
         return (self.measure,)
 
-    def values(self, pairs: Pairs) -> Array:
-        size = pairs.size(self.measure)
-        return pairs.measure(self.measure) if size == 1 else pairs.measure(self.measure) * np.float32(size)
+    def values(self, pairs: Pairs) -> tuple[Array, float]:
+        return pairs.measure(self.measure), self.scale * pairs.size(self.measure)
 
     def own(self, sums: Array) -> Array:
         return sums
@@ -306,14 +305,14 @@ class Exponential(Part):
     def numbers(self) -> dict[str, float]:
         return {**super().numbers(), f"{self.prefix}beta": self.beta}
 
-    def values(self, pairs: Pairs) -> Array:
-        return pairs.exponential(self.measure, self.beta / self.unit)
+    def values(self, pairs: Pairs) -> tuple[Array, float]:
+        return pairs.exponential(self.measure, self.beta / self.unit), self.scale
 
     def own(self, sums: Array) -> float:
         return 1.0
 
     def slopes(self, pairs: Pairs, upstream: Array) -> tuple[dict[str, float], dict[Measure, Array]]:
-        weighted = self.values(pairs) * upstream
+        weighted = self.values(pairs)[0] * upstream
         by_scale = float(weighted.sum(dtype=np.float64))
         weighted *= weighted.dtype.type(-self.scale * self.beta / self.unit * pairs.size(self.measure))
         by_beta = float(np.vdot(weighted, pairs.measure(self.measure))) / self.beta
@@ -368,8 +367,8 @@ class HeightsKernel(Heights, PairKernel):
         block = out[rows, columns]
         scaled = np.empty_like(block)
         for part in self.parts:
-            values = part.values(pairs)
-            block += np.multiply(values, part.scale, out=scaled, dtype=out.dtype) if np.ndim(values) else part.scale
+            values, factor = part.values(pairs)
+            block += np.multiply(values, factor, out=scaled, dtype=out.dtype) if np.ndim(values) else factor
 
     def own(self, rows: Rows) -> Array:
         sums = self._sums(rows)

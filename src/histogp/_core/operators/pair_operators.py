@@ -286,9 +286,11 @@ def weighted_cross(kernel: PairKernel, rows: Rows, points: Any, weights: Array, 
     step -= step % TILE if step > TILE else 0  # whole tiles
     # Threads of BLAS go on spinning for a while when they are done, in the way of ours.
     with suited_blas(0.0):
+        values = np.empty((min(step, rows.n_rows), len(weights)), weights.dtype)
         for begin in range(0, rows.n_rows, step):
             some = rows.block(begin, min(begin + step, rows.n_rows))
-            block = np.zeros((some.n_rows, len(weights)), weights.dtype)
+            block = values[: some.n_rows]
+            block[:] = 0
             kernel.add_cross(kernel.points(some, weights.dtype, n_threads), points, block, n_threads)
             out[begin : begin + step] = block @ weights
     return out

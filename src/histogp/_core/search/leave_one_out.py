@@ -22,6 +22,7 @@ from histogp._core.probability import Link, wanted_probabilities
 from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import Optimum, Row, StoppedError
 from histogp._core.search.space import Space, is_weights
+from histogp._core.solvers.factors import symmetric_inverse
 from histogp._core.solvers.problem import Noise
 from histogp._core.threads import run, suited_blas
 
@@ -108,7 +109,8 @@ def leave_one_out_loss(
     with suited_blas(0.0 if n <= MOST_SAMPLES else float(n) ** 3):
         for k, diagonal in enumerate(diagonals.T):
             some = slice(k * share, (k + 1) * share)
-            one = inverse_matrix(matrix if k == diagonals.shape[1] - 1 else matrix.copy(), diagonal)
+            is_last = k == diagonals.shape[1] - 1
+            one = inverse_matrix(matrix if is_last else matrix.copy(), diagonal, operator.n_threads)
             alpha[:, some] = one @ targets[:, some].astype(one.dtype)
             inverse[:, some] = one.diagonal()[:, None]
             inverses.append(one)
@@ -161,15 +163,15 @@ def matrix_gradient(operator: KernelOperator, upstream: Array, names: Collection
     return tuning_of(operator).gradient(upstream, np.eye(len(upstream)))
 
 
-def inverse_matrix(matrix: Array, diagonal: Array) -> Array:
-    """``(K + diag(diagonal))^-1``, symmetric, in the place of K and in its precision."""
+def inverse_matrix(matrix: Array, diagonal: Array, n_threads: int = 1) -> Array:
+    """``(K + diag(diagonal))^-1``, symmetric, in the precision of K, which is overwritten."""
     matrix[np.diag_indices(len(matrix))] += diagonal.astype(matrix.dtype)
-    potrf, potri = get_lapack_funcs(("potrf", "potri"), (matrix,))
+    (potrf,) = get_lapack_funcs(("potrf",), (matrix,))
     # The lower half of an array in the order of C is the upper one for LAPACK.
     factor, failed = potrf(matrix.T, lower=0, clean=0, overwrite_a=1)
     if failed:
         raise ValueError(f"The kernel matrix with noise {diagonal.min():g} is not positive definite.")
-    return mirrored(potri(factor, lower=0, overwrite_c=1)[0].T)
+    return symmetric_inverse(factor.T, n_threads)
 
 
 def search_leave_one_out(

@@ -6,19 +6,21 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, lapack, solve_triangular
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, get_lapack_funcs, lapack, solve_triangular
 
-from histogp._core.data import Array, Rows, dense
+from histogp._core.data import Array, Rows, dense, mirrored
 from histogp._core.least_squares.statistics import StreamingStatistics, Sums
 from histogp._core.operators.contract import Features, KernelOperator, Matrix, require, updates_of
 from histogp._core.solvers.problem import MOST_DENSE_SAMPLES, Callback, Noise, Solution, SolverOptions, relative
 from histogp._core.solvers.system import ROWS_AT_ONCE, System
-from histogp._core.threads import suited_blas
+from histogp._core.threads import run, suited_blas
 
 # Panels that are joined when there are more: each costs two calls of BLAS in every solution.
 MOST_PANELS = 32
 
 
+# Rows of a block of an inverse.
+INVERSE_ROWS = 128
 # Kernel values that are solved for together with dense factors.
 DENSE_BLOCK_NUMBERS = 2**18
 # Refinements of a solution by factors in single precision, and the residual that they aim at, at most.
@@ -380,6 +382,32 @@ def factor_of(gram: Array) -> Array:
     matrix[np.diag_indices(len(matrix))] += 1.0
     with suited_blas(float(len(matrix)) ** 3):
         return cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+
+
+def symmetric_inverse(lower: Array, n_threads: int = 1) -> Array:
+    """``(L L^T)^-1``, symmetric (n, n), of a lower triangle L in the order of C; what is above it does not matter.
+
+    By blocks of columns of ``W = L^-1``, and of rows of ``W^T W``, side by side: LAPACK has one thread for few samples.
+    """
+    n = len(lower)
+    bounds = [(begin, min(begin + INVERSE_ROWS, n)) for begin in range(0, n, INVERSE_ROWS)]
+    W, out = np.zeros_like(lower), np.empty_like(lower)
+    (trtri,) = get_lapack_funcs(("trtri",), (lower,))
+    for a, b in bounds:
+        W[a:b, a:b] = np.tril(trtri(np.array(lower[a:b, a:b], order="F"), lower=1, overwrite_c=1)[0])
+    own = {a: W[a:b, a:b].copy() for a, b in bounds}
+
+    def solve(first: int, last: int) -> None:
+        for a, b in bounds:
+            if a >= last:
+                W[a:b, first:last] = own[a] @ (lower[a:b, first:a] @ -W[first:a, first:last])
+
+    def multiply(first: int, last: int) -> None:
+        np.matmul(W[first:, first:last].T, W[first:, :last], out=out[first:last, :last])
+
+    for work in (solve, multiply):
+        run(work, [bounds[k::n_threads] for k in range(min(n_threads, len(bounds)))])
+    return mirrored(out)
 
 
 def inverse_of(factor: Array) -> Array:
