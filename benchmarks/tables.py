@@ -100,6 +100,7 @@ _TEXT_MODELS = {
     '`"hik"`': "hik",
     '`"chi2"`': "chi2",
     '`"exp-chi2"`': "exp-chi2",
+    "the same by 2,000 waves": "exp-chi2, waves",
     "`LinearSVC` on tf-idf": "LinearSVC, tf-idf",
     "`ComplementNB`": "ComplementNB",
 }

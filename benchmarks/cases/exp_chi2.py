@@ -114,7 +114,8 @@ def exp_chi2_reuters(n: int | None = None, n_components: int = 2_000) -> dict[st
 
 def _of_texts(X: Any, y: np.ndarray, X_test: Any, y_test: np.ndarray, n_components: int) -> dict[str, float]:
     """Kernels on shares of words, with the default noise; others on what suits them."""
-    kernels = {"hik": "hik", "chi2": Chi2(), "exp-chi2": ExpChi2(n_components, approximation="fourier")}
+    waves = ExpChi2(n_components, approximation="fourier")
+    kernels = {"hik": "hik", "chi2": Chi2(), "exp-chi2": ExpChi2(), "exp-chi2, waves": waves}
     models: dict[str, Any] = {name: HistogramGPClassifier(kernel, random_state=0) for name, kernel in kernels.items()}
     models["LinearSVC"] = LinearSVC(random_state=0)
     models["LinearSVC, tf-idf"] = make_pipeline(TfidfTransformer(sublinear_tf=True), LinearSVC(random_state=0))

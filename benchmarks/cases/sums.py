@@ -302,8 +302,8 @@ def _normalized(X: Any) -> Any:
 def sum_fashion(n: int = 60_000, n_components: int = 6_000) -> dict[str, float]:
     """Laplacian + Gaussian on square roots by landmarks, 60,000 x 441, beside two SVCs in the same run.
 
-    One SVC as it comes, the other one on square roots with C=10, which suit these data. Widths, scales and noise are those, of a few, that did best on the last 10,000 training images, left out, with 3,000
-    landmarks.
+    One SVC as it comes, the other one on square roots with C=10, which suit these data. Widths, scales and noise of the
+    kernels are those, of a few, that did best on the last 10,000 training images, left out, with 3,000 landmarks.
     """
     X, y, X_test, y_test = fashion_mnist()
     X, y = X[:n], y[:n]
