@@ -18,7 +18,7 @@ from histogp._core.data import Rows
 from histogp._core.posterior import Posterior
 from histogp._core.solvers.problem import Noise, SolverOptions
 from histogp._core.variance import METHODS, VarianceOptions
-from histogp._core.variance.calibrated import CALIBRATED
+from histogp._core.variance.calibrated import CALIBRATED, variances_of_differences
 from histogp._core.variance.sampled import SAMPLED
 from histogp.kernels import Exponential, HistogramIntersection, Power
 
@@ -311,3 +311,19 @@ def test_precise_by_iteration_is_precise_or_says_so(noise, unit):
     options = VarianceOptions(solver=SolverOptions("cg", 1e-3, 3000))
     actual, shortfall = found.variance(Rows.from_array(test), "precise", options)
     assert shortfall or np.all(np.abs(actual / expected - 1) < 0.05)
+
+
+@pytest.mark.parametrize("noise", [1e-3, 0.1, 3.0])
+def test_variances_over_a_gap_are_those_of_brownian_motion(noise):
+    """By the dense formula, for samples on both sides of a gap, and none on one side of another."""
+    x = np.concatenate([np.linspace(0.05, 0.3, 9), np.linspace(0.8, 1.0, 5)])
+    nodes = np.array([0.0, 0.05, 0.3, 0.8, 1.0])
+    gaps = np.array([0.05, 0.0, 0.5, 0.0, 0.0])
+    cross = np.minimum.outer(nodes, x)
+    explained = cross @ np.linalg.solve(np.minimum.outer(x, x) + noise * np.eye(len(x)), cross.T)
+    covariance = np.minimum.outer(nodes, nodes) - explained
+    found = variances_of_differences(gaps, covariance.diagonal())
+    for k in np.flatnonzero(gaps):
+        ends = covariance[k : k + 2, k : k + 2]
+        assert found[k] == pytest.approx(ends[0, 0] + ends[1, 1] - 2 * ends[0, 1], rel=1e-6)
+    assert not found[gaps == 0].any()

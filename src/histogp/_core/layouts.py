@@ -300,15 +300,15 @@ class NodeLayout:
     def locate(self, rows: Rows, n_threads: int = 1) -> Located:
         """Where test rows lie between the nodes."""
         rows = self.kernel.transform_rows(rows)
-        values = rows.values
+        values, nodes = rows.values, (self.starts, self.heights, self.gaps)
         number, share, beyond = np.empty(len(values), np.int64), np.empty(len(values)), np.empty(rows.n_rows)
         threads.run(
             lambda first, last: table_loops.locate(
-                rows.indptr, rows.column_of, values, self.starts, self.heights, first, last, number, share, beyond
+                rows.indptr, rows.column_of, values, *nodes, first, last, number, share, beyond
             ),
             rows.parts(n_threads),
         )
-        return Located(rows, number, share, beyond + rows.row_sums(share * (1 - share) * self.gaps[number]))
+        return Located(rows, number, share, beyond)
 
     def read(self, table: Array, located: Located, n_threads: int = 1) -> Array:
         """``sum_d f_d(x_d)`` for n test rows, (n, M), from values at the nodes (n_nodes, M), in their precision."""

@@ -264,8 +264,10 @@ def test_choose_nodes_locate_and_read_located(most):
     Y = np.vstack([X[:9], X[9:20] * 1.5, np.random.default_rng(3).random((9, 9)) / 5])
     rows = Rows.from_array(Y)
     found, shares, beyond = np.zeros(len(rows.values), np.int64), np.zeros(len(rows.values)), np.zeros(len(Y))
-    table_loops.locate(rows.indptr, rows.column_of, rows.values, starts, places, 0, len(Y), found, shares, beyond)
-    close(beyond, np.maximum(Y - [grid[-1] for grid in grids], 0).sum(axis=1), rtol=1e-13)
+    gaps = np.random.default_rng(5).random(len(places))
+    table_loops.locate(rows.indptr, rows.column_of, rows.values, starts, places, gaps, 0, len(Y), found, shares, beyond)
+    bridges = np.bincount(np.repeat(np.arange(len(Y)), rows.counts), shares * (1 - shares) * gaps[found], len(Y))
+    close(beyond, np.maximum(Y - [grid[-1] for grid in grids], 0).sum(axis=1) + bridges, rtol=1e-13)
     for e, (column, value) in enumerate(zip(rows.column_of, rows.values, strict=True)):
         grid = grids[column]
         k = np.searchsorted(grid, value, side="right") - 1

@@ -47,12 +47,12 @@ def choose_nodes(indptr, heights, most, starts, first, last, counts, out):
 
 
 @leaf
-def locate(indptr, column_of, values, starts, places, first, last, nodes, shares, out):
+def locate(indptr, column_of, values, starts, places, gaps, first, last, nodes, shares, out):
     """Find the last node at or below each value of the rows ``first..last``.
 
-    starts (D + 1,); places (starts[D] + 1,), ascending from 0 in each column. Written are nodes (nnz,), the number of
-    the node, shares (nnz,), the place between it and the next one, from 0 to 1, or 0 beyond the last node, and out
-    (n,), by how much the values of a row exceed the last nodes, in all.
+    starts (D + 1,); places, gaps (starts[D] + 1,), ascending from 0 in each column, and widths. Written are nodes
+    (nnz,), the number of the node, shares (nnz,), the place s between it and the next one, from 0 to 1, or 0 beyond the
+    last node, and out (n,), by how much the values of a row exceed the last nodes, and ``s (1 - s)`` times the gap.
     """
     for i in range(first, last):
         beyond = 0.0
@@ -70,8 +70,10 @@ def locate(indptr, column_of, values, starts, places, first, last, nodes, shares
                         low = middle
                     else:
                         high = middle
+                share = (x - places[low]) / (places[low + 1] - places[low])
                 nodes[e] = low
-                shares[e] = (x - places[low]) / (places[low + 1] - places[low])
+                shares[e] = share
+                beyond += share * (1 - share) * gaps[low]
         out[i] = beyond
 
 

@@ -58,6 +58,7 @@ class CalibratedTables:
     weights : (3,)
     error : the root mean square of the relative error, by leave-one-out of the fit
     left_out, left_out_variances : (n,), training samples that the tables have not seen, and their variances
+    differences : (layout.n_nodes,), of functions over gaps, see `variances_of_differences`
     shortfall : a sentence if the solver stopped early, or None
     """
 
@@ -67,12 +68,13 @@ class CalibratedTables:
     error: float
     left_out: Array
     left_out_variances: Array
+    differences: Array
     shortfall: str | None = None
 
     def to_state(self, writer: Writer, version: None) -> None:
         """Write the tables into a model file."""
         self.layout.to_state(writer)
-        for name in ("table", "weights", "left_out", "left_out_variances"):
+        for name in ("table", "weights", "left_out", "left_out_variances", "differences"):
             writer.put(name, getattr(self, name))
         writer.put("error", [self.error])
         if self.shortfall is not None:
@@ -92,7 +94,10 @@ class CalibratedTables:
         error = float(reader.array("error", np.float64, (1,), lowest=0)[0])
         variances = reader.array("left_out_variances", np.float64, left_out.shape, lowest=0)
         shortfall = reader.text("shortfall", default="") or None
-        return None, cls(layout, table, weights, error, left_out, variances, shortfall)
+        differences = np.zeros(layout.n_nodes)  # files from before gaps were known have none
+        if reader.has("differences"):
+            differences = reader.array("differences", np.float64, differences.shape, lowest=0)
+        return None, cls(layout, table, weights, error, left_out, variances, differences, shortfall)
 
     def variance(self, rows: Rows, n_threads: int = 1) -> Array:
         features, beyond = self.features(rows, n_threads)
@@ -107,7 +112,9 @@ class CalibratedTables:
         prior = self.layout.kernel.own(rows) - located.beyond
         found = self.layout.read(self.table, located, n_threads)
         explained = np.einsum("ij,ij->i", found[:, 1:], found[:, 1:], dtype=np.float64)
-        return np.stack([found[:, 0], prior, prior - explained], axis=1), located.beyond
+        # What is interpolated is the variance; that of an interpolated function is smaller.
+        smoothed = found[:, 0] - located.gaps(self.differences)
+        return np.stack([smoothed, prior, prior - explained], axis=1), located.beyond
 
 
 def calibrate(operator: KernelOperator, noise: Array, n_threads: int, seed: int) -> CalibratedTables:
@@ -122,8 +129,10 @@ def calibrate(operator: KernelOperator, noise: Array, n_threads: int, seed: int)
         subspace = leading_subspace(rest, SUBSPACE_DIMENSION, rng)
         projector = _whiten(subspace, noise[kept])
     layout = rest.layout(NODES_PER_FEATURE)
-    table = np.hstack([rest.tabulate_smoothed(layout, noise[kept]), rest.tabulate(layout, projector)])
-    tables = CalibratedTables(layout, table.astype(np.float32), START_WEIGHTS, np.inf, index, np.empty(0))
+    smoothed = rest.tabulate_smoothed(layout, noise[kept])
+    table = np.hstack([smoothed, rest.tabulate(layout, projector)]).astype(np.float32)
+    differences = variances_of_differences(layout.gaps, smoothed[:, 0])
+    tables = CalibratedTables(layout, table, START_WEIGHTS, np.inf, index, np.empty(0), differences)
     features, beyond = tables.features(left_out, n_threads)
     options = SolverOptions("cg", LEFT_OUT_TOL, LEFT_OUT_MAX_ITER, "auto", n_threads)
     preconditioner = make_preconditioner(operator, Noise(noise), LEFT_OUT_AT_ONCE, options, rng)
@@ -134,9 +143,27 @@ def calibrate(operator: KernelOperator, noise: Array, n_threads: int, seed: int)
         found, shortfall = _leave_one_out(operator, noise, more, preconditioner)
         exact = np.append(exact, found)
         known = chosen[: len(exact)]
-        weights, error = _fit(features[known], exact - beyond[known])
+        weights, error = _fit(features[known], exact, beyond[known])
         tables = replace(tables, weights=weights, error=error, shortfall=shortfall or tables.shortfall)
     return replace(tables, left_out_variances=tables.weigh(features) + beyond)
+
+
+def variances_of_differences(gaps: Array, variances: Array) -> Array:
+    """The posterior variance of ``f(b) - f(a)`` over gaps from a to b, (n_nodes,), given those of f at the nodes.
+
+    f is Brownian motion. With the variances u of f(a) from data on the left alone and v of f(b) from those on the right,
+    and ``t = u + w + v`` for a gap of the width w, f(a) has the variance ``u (w + v) / t``, f(b) ``v (w + u) / t``, and
+    their difference has ``w - w^2 / t``; the first two say what t is.
+    """
+    is_gap = gaps > 0
+    width = gaps[is_gap]
+    before, after = variances[is_gap], np.roll(variances, -1)[is_gap]
+    slope = np.clip((after - before) / width, -1 + 1e-9, 1 - 1e-9)
+    total, rest = before + after, 1 - slope**2
+    t = (total + np.sqrt(total**2 + rest * width**2)) / rest
+    out = np.zeros(len(gaps))
+    out[is_gap] = np.maximum(width - width**2 / t, 0.0)
+    return out
 
 
 def _whiten(subspace: Subspace, noise: Array) -> Array:
@@ -179,8 +206,11 @@ def _leave_one_out(
     return np.maximum(1 / diagonal - noise[index], SMALLEST_VARIANCE_SHARE * operator.diagonal()[index]), shortfall
 
 
-def _fit(features: Array, exact: Array) -> tuple[Array, float]:
-    """Weights with the smallest relative squared error, and its root mean square by leave-one-out."""
+def _fit(features: Array, exact: Array, beyond: Array) -> tuple[Array, float]:
+    """Weights with the smallest squared error relative to exact variances, and its root mean square by leave-one-out.
+
+    beyond : (n,), what is added to the weighed features
+    """
     usable = exact > 0
     if usable.sum() < FEWEST_TO_FIT:  # rows of zeros, of which nothing can be learned
         return START_WEIGHTS, 1.0
@@ -189,7 +219,7 @@ def _fit(features: Array, exact: Array) -> tuple[Array, float]:
     good = values > NEGLIGIBLE_SINGULAR_VALUE * values[0]
     left, values, right = left[:, good], values[good], right[good]
     # Only what the data can tell is changed.
-    missing = 1 - scaled @ START_WEIGHTS
+    missing = 1 - beyond[usable] / exact[usable] - scaled @ START_WEIGHTS
     change = left.T @ missing
     residuals = missing - left @ change
     leverage = np.minimum((left**2).sum(axis=1), 0.99)
