@@ -151,7 +151,7 @@ def calibrate(operator: KernelOperator, noise: Array, n_threads: int, seed: int)
 def variances_of_differences(gaps: Array, variances: Array) -> Array:
     """The posterior variance of ``f(b) - f(a)`` over gaps from a to b, (n_nodes,), given those of f at the nodes.
 
-    f is Brownian motion. With the variances u of f(a) from data on the left alone and v of f(b) from those on the right,
+    f is Brownian motion. With the variances u of f(a) from data on the left alone, v of f(b) from those on the right,
     and ``t = u + w + v`` for a gap of the width w, f(a) has the variance ``u (w + v) / t``, f(b) ``v (w + u) / t``, and
     their difference has ``w - w^2 / t``; the first two say what t is.
     """
