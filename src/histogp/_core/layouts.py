@@ -47,9 +47,14 @@ class Located:
     shares: Array
     beyond: Array
 
-    def gaps(self, spreads: Array) -> Array:
+    def gaps(self, spreads: Array, n_threads: int = 1) -> Array:
         """``s (1 - s)`` times the spread (n_nodes,) of each bin, summed over a row, (n,)."""
-        return self.rows.row_sums(self.shares * (1 - self.shares) * spreads[self.nodes])
+        out, rows = np.empty(self.rows.n_rows), self.rows
+        threads.run(
+            lambda first, last: table_loops.gap_sums(rows.indptr, self.nodes, self.shares, spreads, first, last, out),
+            rows.parts(n_threads),
+        )
+        return out
 
 
 class Layout(Protocol):

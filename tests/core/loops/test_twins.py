@@ -274,6 +274,9 @@ def test_choose_nodes_locate_and_read_located(most):
         assert found[e] == starts[column] + k
         last = k == len(grid) - 1
         close(shares[e], 0.0 if last else (value - grid[k]) / (grid[k + 1] - grid[k]), 1.0, rtol=1e-13)
+    sums = np.zeros(len(Y))
+    table_loops.gap_sums(rows.indptr, found, shares, gaps, 0, len(Y), sums)
+    close(sums, bridges, rtol=1e-13)
     table = np.random.default_rng(4).standard_normal((len(places), 3))
     read = np.zeros((len(Y), 3))
     table_loops.read_located(rows.indptr, found, shares, table, 0, len(Y), np.empty(3), read)

@@ -47,6 +47,19 @@ def choose_nodes(indptr, heights, most, starts, first, last, counts, out):
 
 
 @leaf
+def gap_sums(indptr, nodes, shares, spreads, first, last, out):
+    """``out[i] = sum_e s_e (1 - s_e) spreads[nodes_e]`` over the entries e of the rows ``first..last``.
+
+    indptr (n + 1,); nodes, shares (nnz,); spreads (n_nodes,); out (n,).
+    """
+    for i in range(first, last):
+        total = 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            total += shares[e] * (1 - shares[e]) * spreads[nodes[e]]
+        out[i] = total
+
+
+@leaf
 def locate(indptr, column_of, values, starts, places, gaps, first, last, nodes, shares, out):
     """Find the last node at or below each value of the rows ``first..last``.
 

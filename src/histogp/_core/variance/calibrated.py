@@ -113,7 +113,7 @@ class CalibratedTables:
         found = self.layout.read(self.table, located, n_threads)
         explained = np.einsum("ij,ij->i", found[:, 1:], found[:, 1:], dtype=np.float64)
         # What is interpolated is the variance; that of an interpolated function is smaller.
-        smoothed = found[:, 0] - located.gaps(self.differences)
+        smoothed = found[:, 0] - located.gaps(self.differences, n_threads)
         return np.stack([smoothed, prior, prior - explained], axis=1), located.beyond
 
 

@@ -80,7 +80,7 @@ class PosteriorSamples:
         located = self.layout.locate(rows, n_threads)
         deviations = self.layout.read(self.table, located, n_threads)
         squares = np.einsum("ij,ij->i", deviations, deviations, dtype=np.float64) / deviations.shape[1]
-        return squares + located.gaps(self.spreads) + located.beyond
+        return squares + located.gaps(self.spreads, n_threads) + located.beyond
 
 
 class Sampled(VarianceMethod):
