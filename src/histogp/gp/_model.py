@@ -575,9 +575,8 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
 
         A file has the parameters of the day; if these are of another kind, nothing is left open.
         """
-        given = self._fit_kernel
-        is_alike = type(given) is type(self.kernel_) and given.get_params().keys() == self.kernel_.get_params().keys()
-        return given if is_alike else as_kernel(self.kernel_)
+        is_alike = self._fit_kernel.get_params().keys() == self.kernel_.get_params().keys()
+        return self._fit_kernel if is_alike else as_kernel(self.kernel_)
 
     def _search_again(self, optimize: str | Optimizer, given: Tuned, targets: Array, rng: np.random.Generator) -> Tuned:
         """Search for hyperparameters from those that were found before."""
