@@ -81,12 +81,12 @@ def exact_likelihood(
         some = slice(output * share, (output + 1) * share)
         system = matrix if output == n_matrices - 1 else matrix.copy()
         system[np.diag_indices(n)] += diagonal
-        # The lower half of an array in the order of C is the upper one for LAPACK.
-        factor = cholesky(system.T, lower=False, overwrite_a=True, check_finite=False)
+        # As a system is factorized afterwards: what has a factor here has one there.
+        factor = cholesky(system.T, lower=True, overwrite_a=True, check_finite=False)
         log_determinant += 2 * share * np.log(factor.diagonal()).sum()
-        alpha[:, some] = lapack.dpotrs(factor, targets[:, some], lower=0)[0]
+        alpha[:, some] = lapack.dpotrs(factor, targets[:, some], lower=1)[0]
         if derivatives:
-            inverse = symmetric_inverse(factor.T, operator.n_threads)
+            inverse = symmetric_inverse(np.ascontiguousarray(factor), operator.n_threads)
             inverse *= share
             complexity_of_noise += inverse.diagonal() @ diagonal
             inverses = np.add(inverses, inverse, out=inverse) if output else inverse

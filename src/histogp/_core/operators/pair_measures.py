@@ -104,18 +104,15 @@ class Points:
         return Points(self.rows.block(begin, end), values, self.sums[begin:end], self.center, self.unit)
 
     def around(self, center: Any) -> tuple[Array, Array]:
-        """Dense samples measured from a center (D,), (n, D), and their squared lengths, (n,)."""
-        if self._own_around is not None and center is self.center:
-            return self._own_around
-        values = self.dense() - center if center.any() else self.dense()
-        return values, np.einsum("ij,ij->i", values, values)
+        """Dense samples measured from a center (D,), (n, D), and their squared lengths, (n,); their own are kept."""
+        return self._around_own if center is self.center else self._around(center)
 
     @cached_property
-    def _own_around(self) -> Any:
-        """The samples measured from their own center; of few they are made again."""
-        if self.center is None or self.n_points < FEWEST_ROWS:
-            return None
-        values = self.dense() - self.center if self.center.any() else self.dense()
+    def _around_own(self) -> tuple[Array, Array]:
+        return self._around(self.center)
+
+    def _around(self, center: Any) -> tuple[Array, Array]:
+        values = self.dense() - center if center.any() else self.dense()
         return values, np.einsum("ij,ij->i", values, values)
 
     @cached_property
