@@ -85,6 +85,12 @@ GOLDEN = {
         {"include_training": False},
     ),
     "sum-of-blocks": (lambda: regressor(blocks()).fit(X, VALUES), {}),
+    "sum-of-operators": (
+        lambda: regressor(
+            Sum([HistogramIntersection(), Laplacian(unit=0.7), Constant(0.3)], approximation="parts")
+        ).fit(X, VALUES),
+        {},
+    ),
     "landmarks": (
         lambda: regressor(Laplacian(unit=0.7, approximation="nystroem", n_components=20)).fit(X, VALUES),
         {},

@@ -142,7 +142,16 @@ def two_blocks(A, B):
     return intersection(A[:, [0, 2]], B[:, [0, 2]]) + 2 * intersection(A[:, [1]] ** 0.5, B[:, [1]] ** 0.5) + 0.3
 
 
-EXACT = {"exp-chi2-exact": exp_chi2, "sum": four_parts, "sum-of-blocks": two_blocks}
+def three_operators(A, B):
+    return intersection(A, B) + np.exp(-absolute(A, B) / 0.7) + 0.3
+
+
+EXACT = {
+    "exp-chi2-exact": exp_chi2,
+    "sum": four_parts,
+    "sum-of-blocks": two_blocks,
+    "sum-of-operators": three_operators,
+}
 
 
 @pytest.mark.parametrize("name", EXACT)

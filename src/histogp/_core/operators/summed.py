@@ -22,8 +22,8 @@ from histogp._core.operators.pair_kernels import SumValue
 from histogp._core.predictors import Table
 from histogp.io.schema import Reader, Writer
 
-# What files call the intersection kernels of a sum, which are one.
-STACKED = "stacked"
+# What files call the intersection kernels of a sum, which are one: no name of a part has a hyphen.
+STACKED = "intersection-kernels"
 
 
 @dataclass(frozen=True, eq=False)
