@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import cholesky, lapack
 
 from histogp._core.data import Array
-from histogp._core.operators.contract import KernelOperator, Matrix, tuning_of
+from histogp._core.operators.contract import KernelOperator, Matrix, new_matrix, tuning_of
 from histogp._core.solvers.factors import symmetric_inverse
 from histogp._core.solvers.iterative import solve_cg
 from histogp._core.solvers.preconditioner import Preconditioner
@@ -68,8 +68,7 @@ def exact_likelihood(
     names: Collection[str] | None = None,
 ) -> Likelihood:
     """The likelihood by a dense factor of each matrix, in time cubic in N; derivatives for all names or these."""
-    matrix_of = operator.offer(Matrix)
-    matrix = operator.matrix() if matrix_of is None else matrix_of.new_matrix().astype(np.float64, copy=False)
+    matrix_of, matrix = operator.offer(Matrix), new_matrix(operator).astype(np.float64, copy=False)
     diagonals = noise.diagonals()
     n, n_outputs = targets.shape
     n_matrices = diagonals.shape[1]
@@ -103,9 +102,7 @@ def exact_likelihood(
     else:
         tuning = tuning_of(operator)
         data_fit_gradient = tuning.gradient(alpha, alpha)
-        # Below the diagonal twice and above zero: the form with the identity sees only the sum of both.
-        below = np.tril(inverses, -1)
-        complexity_gradient = tuning.gradient(2 * below + np.diag(inverses.diagonal()), np.eye(n))
+        complexity_gradient = tuning.gradient(inverses, np.eye(n))
     data_fit_gradient["noise"] = np.sum(alpha**2 * diagonals)
     complexity_gradient["noise"] = np.asarray(complexity_of_noise)
     return Likelihood(

@@ -292,6 +292,12 @@ def require(operator: KernelOperator, capability: type[Capability], who: str) ->
     )
 
 
+def new_matrix(operator: KernelOperator) -> Array:
+    """K, (N, N), which the caller may overwrite; an operator that has a matrix at hand does not keep this one."""
+    offered = operator.offer(Matrix)
+    return operator.matrix() if offered is None else offered.new_matrix()
+
+
 def approximation_of(operator: KernelOperator) -> str | None:
     """The name of the approximation of the kernel that an operator has, or None."""
     offered = operator.offer(Approximate)

@@ -13,6 +13,7 @@ from histogp._core.operators.contract import (
     Approximate,
     KernelOperator,
     Precision,
+    approximation_of,
     check_same_kind,
     require,
     tuning_of,
@@ -162,26 +163,21 @@ class SumOperator(KernelOperator):
 
     @property
     def approximated_by(self) -> str | None:
-        names = [offered.approximated_by for part in self.parts if (offered := part.offer(Approximate)) is not None]
-        return " + ".join(name for name in names if name is not None) or None
+        return " + ".join(name for part in self.parts if (name := approximation_of(part)) is not None) or None
 
     def approximation_error(self) -> float:
         """The relative errors of the parts, weighed by their prior variances."""
         sizes = np.array([part.diagonal().mean() for part in self.parts])
-        errors = [0.0 if part.offer(Approximate) is None else _error(part) for part in self.parts]
+        errors = [
+            0.0 if approximation_of(part) is None else require(part, Approximate, "An error").approximation_error()
+            for part in self.parts
+        ]
         return float(sizes @ errors / max(sizes.sum(), np.finfo(float).tiny))
 
     def exactly(self) -> SumOperator:
         exact = [part if (offered := part.offer(Approximate)) is None else offered.exactly() for part in self.parts]
-        if all(one is part for one, part in zip(exact, self.parts, strict=True)):
-            return self
-        found = dict(zip(map(id, self.parts), exact, strict=True))
-        return self._each(lambda part: found[id(part)])
-
-
-def _error(part: KernelOperator) -> float:
-    approximate = require(part, Approximate, "An error")
-    return 0.0 if approximate.approximated_by is None else approximate.approximation_error()
+        is_same = all(one is part for one, part in zip(exact, self.parts, strict=True))
+        return self if is_same else SumOperator(self.kernel, tuple(exact))
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from scipy import optimize
 from scipy.linalg import get_lapack_funcs
 
 from histogp._core.data import Array, mirrored
-from histogp._core.operators.contract import KernelOperator, Matrix, tuning_of
+from histogp._core.operators.contract import KernelOperator, Matrix, new_matrix, tuning_of
 from histogp._core.predictors import codes_of
 from histogp._core.probability import Link, wanted_probabilities
 from histogp._core.search.objectives import Data
@@ -100,7 +100,7 @@ def leave_one_out_loss(
     names: Collection[str] | None = None,
 ) -> Loss:
     """The loss that ``terms`` makes of alpha and c, by a dense factor, in the precision of the operator's matrix."""
-    matrix = _new_matrix(operator)
+    matrix = new_matrix(operator)
     n, n_outputs = targets.shape
     diagonals = noise.diagonals()
     share = n_outputs // diagonals.shape[1]  # outputs of one matrix
@@ -128,12 +128,6 @@ def leave_one_out_loss(
     return Loss(
         found.value, {**matrix_gradient(operator, upstream, names), "noise": np.asarray(by_noise)}, found.by_link
     )
-
-
-def _new_matrix(operator: KernelOperator) -> Array:
-    """The matrix of an operator, to be overwritten; of a search's operator, which is not asked again, none is kept."""
-    offered = operator.offer(Matrix)
-    return operator.matrix() if offered is None else offered.new_matrix()
 
 
 def _upstream(inverse: Array, by_inverse: Array, by_side: Array, alpha: Array, n_threads: int) -> Array:

@@ -395,12 +395,11 @@ def symmetric_inverse(lower: Array, n_threads: int = 1) -> Array:
     (trtri,) = get_lapack_funcs(("trtri",), (lower,))
     for a, b in bounds:
         W[a:b, a:b] = np.tril(trtri(np.array(lower[a:b, a:b], order="F"), lower=1, overwrite_c=1)[0])
-    own = {a: W[a:b, a:b].copy() for a, b in bounds}
 
     def solve(first: int, last: int) -> None:
         for a, b in bounds:
             if a >= last:
-                W[a:b, first:last] = own[a] @ (lower[a:b, first:a] @ -W[first:a, first:last])
+                W[a:b, first:last] = W[a:b, a:b] @ (lower[a:b, first:a] @ -W[first:a, first:last])
 
     def multiply(first: int, last: int) -> None:
         np.matmul(W[first:, first:last].T, W[first:, :last], out=out[first:last, :last])
