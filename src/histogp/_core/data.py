@@ -223,6 +223,15 @@ class Rows(Compressed):
         found = Rows(indptr, place[self.column_of[kept]].astype(np.uint32), self.values[kept], len(columns))
         return found if np.all(np.diff(columns) > 0) else Rows._from_sparse(found.to_csr())
 
+    def shifted(self, shift: Array, n_threads: int = 1) -> Rows:
+        """Rows from whose columns the numbers ``shift`` (D,) are subtracted."""
+        return Rows.from_array(self.to_dense(n_threads) - shift, n_threads) if shift.any() else self
+
+    def divided_by_sums(self) -> Rows:
+        """Rows whose absolute values add up to one; rows without non-zeros stay as they are."""
+        sums = self.row_sums(np.abs(self.values))
+        return self.with_values(self.values / np.repeat(sums, self.counts))
+
     def by_sign(self) -> Rows:
         """Rows of absolute values in twice as many columns: first those of positive values, then of negative ones."""
         negative = self.values < 0

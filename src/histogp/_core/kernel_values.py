@@ -14,6 +14,8 @@ from histogp.io.schema import Writer
 # Noise and variance stay within this factor of the mean square of the targets, or of where they start.
 WIDEST_FACTOR = 1e8
 _ANY_WEIGHT = 1e30
+# A weight that starts at a smaller part of the largest is that of a feature that does not vary.
+NEGLIGIBLE_WEIGHT_SHARE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +27,9 @@ class Hyperparameter:
     bounds : (lowest, highest)
     value_of : (D,) or None; the number of the value that a feature has, where not all have the same
     is_open : whether it must be found, from ``start`` and not from the present values of the kernel
+    spread : (k,) or None; of weights, the logarithms of what they make of the largest values of their features at the
+        start, less their mean; zero for features that do not vary. Without them all features would be scaled by their
+        largest values.
     """
 
     name: str
@@ -32,6 +37,7 @@ class Hyperparameter:
     bounds: tuple[float, float]
     value_of: Array | None = None
     is_open: bool = False
+    spread: Array | None = None
 
     def expand(self, values: Array) -> Array:
         """Values (k,) as the kernel wants them: () or (D,)."""
@@ -95,7 +101,8 @@ class KernelValue:
         if self.learns_weights:
             start = self._weights_in_units(rows)
             bounds = (start.min() / _ANY_WEIGHT, start.max() * _ANY_WEIGHT)
-            own = Hyperparameter("weights", start, bounds, self._value_of(), is_open=True)
+            spread = self._spread(rows, start)
+            own = Hyperparameter("weights", start, bounds, self._value_of(), is_open=True, spread=spread)
         return [Hyperparameter("noise", np.array([noise]), around), own]
 
     def at(self, values: Mapping[str, Any]) -> Self:
@@ -126,6 +133,14 @@ class KernelValue:
     def _magnitudes(self, rows: Rows) -> Array:
         """The sizes of the non-zeros in a kernel without weights, (nnz,)."""
         return rows.values
+
+    def _spread(self, rows: Rows, weights: Array) -> Array:
+        """How far the logarithms of weights (k,) times the largest values of their features are from their mean."""
+        largest = np.zeros(len(weights))
+        np.maximum.at(largest, self._value_of()[rows.column_of], np.abs(self._magnitudes(rows)))
+        counts = (weights > NEGLIGIBLE_WEIGHT_SHARE * weights.max(initial=0.0)) & (largest > 0)
+        logarithms = np.log(np.where(counts, weights * largest, 1.0))
+        return np.where(counts, logarithms - logarithms[counts].mean(), 0.0) if counts.any() else logarithms
 
     def _weights_in_units(self, rows: Rows) -> Array:
         """Weights to start from, (k,): as large for every feature as its typical value is small.

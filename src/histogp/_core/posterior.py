@@ -23,7 +23,15 @@ from histogp._core.operators.contract import (
 )
 from histogp._core.predict_only import Predictor, read_tables, write_features, write_tables
 from histogp._core.predictors import QuantizedMean, Table, codes_of
-from histogp._core.probability import Dirichlet, DirichletProblem, LeftOut, fit_temperature, leave_one_out
+from histogp._core.probability import (
+    Dirichlet,
+    DirichletProblem,
+    LeftOut,
+    Link,
+    fit_link,
+    fit_temperature,
+    leave_one_out,
+)
 from histogp._core.search.feature_objective import FeatureObjective
 from histogp._core.search.objectives import Data, bound_of, quadrature_of
 from histogp._core.solvers import build_system, system_kind, update_system
@@ -271,15 +279,23 @@ class Posterior:
 
     def temperature(self, options: VarianceOptions) -> tuple[float, str | None]:
         """The factor that makes scores the logarithms of probabilities, up to a constant; and a shortfall, or None."""
+        return self._fitted_to_left_out("temperature", fit_temperature, options)
+
+    def link(self, options: VarianceOptions) -> tuple[Link, str | None]:
+        """What makes probabilities of scores; and a shortfall, or None."""
+        return self._fitted_to_left_out("link", fit_link, options)
+
+    def _fitted_to_left_out(self, name: str, fit: Any, options: VarianceOptions) -> tuple[Any, str | None]:
+        """What ``fit`` makes of left-out scores, labels and weights; and a shortfall, or None."""
         found: list[LeftOut] = []
 
-        def fit() -> float:
+        def make() -> Any:
             found.append(self.leave_one_out(options))
             left_out = found[0]
             codes = codes_of(self.targets)[left_out.index]
-            return fit_temperature(left_out.means, codes, 1 / self.noise.sample[left_out.index])
+            return fit(left_out.means, codes, 1 / self.noise.sample[left_out.index])
 
-        value = self.lazy.get("temperature", fit, keep=True)
+        value = self.lazy.get(name, make, keep=True)
         return value, found[0].shortfall if found else None
 
     def dirichlet(self, options: VarianceOptions) -> Dirichlet:

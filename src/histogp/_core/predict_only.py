@@ -12,6 +12,7 @@ from histogp._core.kernel_values import KernelValue
 from histogp._core.layouts import Grid
 from histogp._core.operators.contract import Features, KernelOperator, Matrix
 from histogp._core.predictors import QuantizedMean, Table
+from histogp._core.probability import Link
 from histogp._core.solvers.factors import FeatureFactor, features_of
 from histogp._core.support import SupportMean, quantized_mean
 from histogp._core.threads import Versions
@@ -136,6 +137,10 @@ class Predictor:
         """The factor that makes scores the logarithms of probabilities, up to a constant."""
         return self.kept["temperature"][1] if "temperature" in self.kept else self._refuse("temperature"), None
 
+    def link(self, options: VarianceOptions) -> tuple[Any, None]:
+        """What makes probabilities of scores."""
+        return self.kept["link"][1] if "link" in self.kept else self._refuse("link"), None
+
     def _refuse(self, method: str) -> NoReturn:
         """Refuse a method that needs the training samples or what the file does not have; say what would do."""
         if method in METHODS and self.operator.offer(Matrix) is not None:
@@ -162,6 +167,8 @@ def write_tables(posterior: Any, writer: Writer, *, include_training: bool) -> N
     write_kept(kept, writer.child("prepared"), include_training=include_training)
     if "temperature" in kept:
         writer.put("temperature", [kept["temperature"][1]])
+    if "link" in kept:
+        writer.put("link", [kept["link"][1].temperature, kept["link"][1].bend])
 
 
 def read_tables(reader: Reader, shape: Shape) -> tuple[int, Versions]:
@@ -169,6 +176,8 @@ def read_tables(reader: Reader, shape: Shape) -> tuple[int, Versions]:
     kept = read_kept(reader.child("prepared"), shape)
     if reader.has("temperature"):
         kept["temperature"] = (None, float(reader.array("temperature", np.float64, (1,), lowest=0)[0]))
+    if reader.has("link"):
+        kept["link"] = (None, Link(*reader.array("link", np.float64, (2,), lowest=0).tolist()))
     return reader.integer("seed"), kept
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 
 from histogp._core.data import Array, Rows
@@ -96,6 +96,11 @@ def wanted_probabilities(codes: Array, n_classes: int) -> Array:
 
 # Where the logarithm of a link stops, in shares of the way from -1 to 1.
 LINK_LIMITS = (0.02, 1.5)
+# Of a link's temperature and bend: bounds, the former as a logarithm, and the standard deviation of Gaussian priors
+# around where a search starts, half as wide with few samples. With a bend below zero the most probable class could be
+# another one than that of the largest score.
+LOG_TEMPERATURE_BOUNDS, BEND_BOUNDS = (-5.0, 7.0), (0.0, 8.0)
+LINK_WIDTH, FEW_SAMPLES = 1.0, 200
 
 
 @dataclass(frozen=True)
@@ -130,6 +135,27 @@ class Link:
         of_classes = _of_classes(scores)
         bent = self.bend * np.log(np.clip((1 + of_classes) / 2, *LINK_LIMITS))
         return log_softmax(self.temperature * of_classes + bent, axis=1)
+
+
+START_LINK = Link(3.0, 0.5)
+
+
+def fit_link(scores: Array, codes: Array, weights: Array) -> Link:
+    """The link with the largest likelihood of labels, with priors.
+
+    scores (n, M); codes (n,), the number of the class of each; weights (n,)
+    """
+    wanted = wanted_probabilities(codes, max(2, scores.shape[1])) * (weights / weights.mean())[:, None]
+    start = np.array([np.log(START_LINK.temperature), START_LINK.bend])
+    width = LINK_WIDTH / (2 if len(scores) < FEW_SAMPLES else 1)
+
+    def cost(x: Array) -> tuple[float, Array]:
+        value, _, slope = Link(float(np.exp(x[0])), float(x[1])).loss(scores, wanted)
+        away = (x - start) / width
+        return value + away @ away / 2, slope + away / width
+
+    found = minimize(cost, start, jac=True, method="L-BFGS-B", bounds=[LOG_TEMPERATURE_BOUNDS, BEND_BOUNDS])
+    return Link(float(np.exp(found.x[0])), float(found.x[1]))
 
 
 def log_probabilities(scores: Array, temperature: float) -> Array:

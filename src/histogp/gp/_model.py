@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
@@ -29,13 +29,14 @@ from histogp._core.predict_only import Predictor
 from histogp._core.predictors import Codec
 from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import Row
-from histogp._core.solvers.problem import Solution, SolverOptions
+from histogp._core.solvers.problem import Noise, Solution, SolverOptions
 from histogp._core.threads import announce_compilation
 from histogp._core.variance import METHODS, VarianceOptions
 from histogp._estimator import number_of_threads, reading, updating, validate_features
 from histogp._sklearn import CallbackSupportMixin, NoCallbacks, check_sample_weight, warn
 from histogp.exceptions import ApproximationWarning, NotConvergedWarning, VarianceWarning
 from histogp.gp import _model_file
+from histogp.gp._decisions import AUTO, START_NOISE, Decision, decide, row_hashes, settled, starting_kernels
 from histogp.gp._tasks import Encoded, Samples, Task
 from histogp.gp.optimizer import (
     SEARCH_ATTRIBUTES,
@@ -57,7 +58,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "kernel": [str, Kernel],
-        "noise": [Interval(Real, 0, None, closed="neither")],
+        "noise": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "optimize": [None, StrOptions({"bound", "gradient", "exact", "loo"}), Optimizer],
         "solver": [StrOptions({"auto", "cg", "cholesky"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -79,7 +80,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
 
     # Parameters
     kernel: str | Kernel
-    noise: float
+    noise: float | str
     optimize: str | Optimizer | None = None
     solver: Any
     tol: float
@@ -111,6 +112,10 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         """Set parameters, also nested ones; a short name gives way to the object that it stands for."""
         for name, make in (("kernel", as_kernel), ("optimize", as_optimizer)):
             nested = name not in params and any(key.startswith(f"{name}__") for key in params)
+            if nested and getattr(self, name) == "auto":
+                raise ValueError(
+                    f'{name}="auto" is found by fit and has no parameters: set {name} to an object or a name first.'
+                )
             if nested and isinstance(getattr(self, name), str):
                 setattr(self, name, make(getattr(self, name)))
         return super().set_params(**params)
@@ -120,7 +125,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         tags.input_tags.sparse = True
         kernel = self.kernel
         names = {name.strip() for name in kernel.split("+")} if isinstance(kernel, str) else None
-        any_sign = getattr(kernel, "_any_sign", False) if names is None else names <= ANY_SIGN_NAMES
+        any_sign = getattr(kernel, "_any_sign", False) if names is None else names <= {AUTO, *ANY_SIGN_NAMES}
         tags.input_tags.positive_only = not any_sign
         return tags
 
@@ -425,18 +430,19 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     def _learn(self, X: Any, y: Any, sample_weight: Any, declared: Array | None, context: Any) -> None:
         """Learn from scratch and set the fitted attributes; ``context`` is that of scikit-learn's callbacks."""
         task = self._task()
-        kernel = as_kernel(self.kernel)
-        self._fit_kernel = as_kernel(self.kernel)
-        X, y = validate_features(self, X, reset=True, y=y, any_sign=kernel._any_sign, **task.y_checks)
+        any_sign = self.kernel == AUTO or as_kernel(self.kernel)._any_sign
+        X, y = validate_features(self, X, reset=True, y=y, any_sign=any_sign, **task.y_checks)
         encoded = task.encode_first(y, check_sample_weight(sample_weight, X), declared)
         if not encoded.kept.all():
             X, y = X[encoded.kept], None if y is None else y[encoded.kept]
         announce_compilation()
-        problem = task.problem(encoded, self.noise)
         metadata = {"sample_weight": encoded.samples.weights}
         of_fit = {"estimator": self, "X": X, "y": y, "metadata": metadata}
         context.call_on_fit_task_begin(**of_fit)
-        adapted = kernel._adapt(X, problem.targets, self.noise)
+        decision = self._decide(task, encoded, X)
+        self._fit_kernel = decision.kernel
+        problem = task.problem(encoded, decision.noise)
+        adapted = clone(decision.kernel)._adapt(X, problem.targets, decision.noise)
         operator = adapted.kernel._operator(adapted.value, X, number_of_threads(self.n_jobs))
         if self.prediction == "quantized" and operator.offer(Matrix) is None:
             require(operator, Tables, 'prediction="quantized"')
@@ -457,7 +463,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
                 raise ValueError(
                     'weights="ard" are learned from the data: give optimize="gradient", or numbers as weights.'
                 )
-            tuned = Tuned(adapted.kernel, float(adapted.noise), operator, problem.noise)
+            tuned = Tuned(adapted.kernel, float(adapted.noise), operator, problem.noise, path=decision.path)
         else:
             data = Data(operator, problem.noise, targets)
             after_evaluation = lambda row: after("evaluation", describe_evaluation(row), 1)  # noqa: E731
@@ -489,6 +495,38 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         self._set_fitted(task, encoded, tuned, posterior, solution, (0, operator.n_samples))
         fitted = lambda: state(self._codec, posterior.alpha, posterior.residual)  # noqa: E731
         context.call_on_fit_task_end(**of_fit, reconstruction_attributes=fitted)
+
+    def _decide(self, task: Task[Any], encoded: Encoded[Any], X: Any) -> Decision:
+        """The kernel and the noise that the parameters name; what they leave to data is found on some samples."""
+        noise = START_NOISE if self.noise == AUTO else float(self.noise)
+        if self.kernel != AUTO and self.noise != AUTO:
+            return Decision(as_kernel(self.kernel), noise)
+        problem = task.problem(encoded, noise)
+        scale = 1.0 if task.is_classification else float(np.mean(problem.targets**2)) or 1.0
+        kernels = starting_kernels(X, scale) if self.kernel == AUTO else [as_kernel(self.kernel)]
+        if not task.has_labels and self.kernel == AUTO:
+            parts = [(name, part) for name, part in kernels[0].named_parts().items() if part._is_interactive]
+            return settled(kernels[0].set_params(parts=parts), noise, X, problem.targets)
+        if self.optimize is not None or not task.has_labels:
+            return Decision(kernels[0], noise)
+        finds = "all" if self.kernel == self.noise else "kernel" if self.kernel == AUTO else "noise"
+
+        def report(row: Row) -> bool:
+            self._say(describe_evaluation(row))
+            return False
+
+        return decide(
+            kernels,
+            noise,
+            X,
+            Noise(problem.noise.sample),
+            problem.targets,
+            finds=finds,
+            hashes=row_hashes(Rows.from_array(X)),
+            is_classification=task.is_classification,
+            n_threads=number_of_threads(self.n_jobs),
+            report=report,
+        )
 
     def _learn_more(self, X: Any, y: Any, sample_weight: Any, declared: Array | None) -> None:
         """Learn from further samples and set the fitted attributes."""

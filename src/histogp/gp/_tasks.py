@@ -105,11 +105,13 @@ class Task(Protocol[C]):
 
     codec : what says what the ``y`` of samples mean
     y_checks : how scikit-learn is to check the labels that users give
+    has_labels : whether samples differ in their targets, so that there is something to predict
     """
 
     codec: ClassVar[type[Any]]
     y_checks: ClassVar[dict[str, bool]]
     is_classification: ClassVar[bool]
+    has_labels: ClassVar[bool]
 
     def encode_first(self, y: Any, weights: Array, declared: Array | None = None) -> Encoded[C]:
         """The first samples; ``declared`` are classes to know of, None if ``y`` has all there are."""
@@ -146,9 +148,11 @@ class Classification:
     """Classification by label regression, one class against the rest."""
 
     class_weight: Any
+    probability: str
 
     codec: ClassVar[type[Classes]] = Classes
     is_classification: ClassVar[bool] = True
+    has_labels: ClassVar[bool] = True
     y_checks: ClassVar[dict[str, bool]] = {}
 
     def encode_first(self, y: Array, weights: Array, declared: Array | None = None) -> Encoded[Classes]:
@@ -211,7 +215,8 @@ class Classification:
         return encoded.codec, None
 
     def prepare(self, posterior: Posterior | Predictor, rows: Rows, options: PredictionOptions) -> str | None:
-        return posterior.temperature(options.variance)[1]
+        fitted = posterior.temperature if self.probability == "temperature" else posterior.link
+        return fitted(options.variance)[1]
 
     def _without_ignored(self, y: Array, weights: Array) -> Array:
         """The weights of samples, zero where that of their class is."""
@@ -235,6 +240,7 @@ class Regression:
 
     codec: ClassVar[type[Reals]] = Reals
     is_classification: ClassVar[bool] = False
+    has_labels: ClassVar[bool] = True
     y_checks: ClassVar[dict[str, bool]] = {"multi_output": True, "y_numeric": True}
 
     def encode_first(self, y: Array, weights: Array, declared: Array | None = None) -> Encoded[Reals]:
@@ -310,6 +316,7 @@ class OneClass:
 
     codec: ClassVar[type[Inliers]] = Inliers
     is_classification: ClassVar[bool] = False
+    has_labels: ClassVar[bool] = False
     y_checks: ClassVar[dict[str, bool]] = {}
 
     def encode_first(self, y: None, weights: Array, declared: Array | None = None) -> Encoded[Inliers]:

@@ -42,9 +42,10 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         its class. "balanced-ovr" is the papers' label-dependent noise: in each one-vs-rest output
         ``2 noise n_pos / n`` for the positive and ``2 noise n_neg / n`` for the negative samples,
         counted with their sample weights.
-    probability : {"temperature", "dirichlet"}, default="temperature"
-        How `predict_proba` comes to probabilities; counts when predicting. "temperature" is a softmax of the scores
-        times a factor, fitted to leave-one-out predictions of training samples. "dirichlet" is regression on the
+    probability : {"link", "temperature", "dirichlet"}, default="link"
+        How `predict_proba` comes to probabilities; counts when predicting. "link" is a softmax of
+        ``t f + u log((1 + f) / 2)`` of the scores f, with t and u fitted to leave-one-out predictions of training
+        samples; "temperature" has t alone. "dirichlet" is regression on the
         logarithms of Dirichlet variables (Milios et al., 2018), a second model with its own noise, so that its most
         probable class may be another one than that of `predict`.
     solver : {"auto", "cg", "cholesky"}, default="auto"
@@ -133,7 +134,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **HistogramGP._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced", "balanced-ovr"}), None],
-        "probability": [StrOptions({"temperature", "dirichlet"})],
+        "probability": [StrOptions({"link", "temperature", "dirichlet"})],
     }
     _prediction_parameters: ClassVar[tuple[str, ...]] = (*HistogramGP._prediction_parameters, "probability")
 
@@ -141,12 +142,12 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
 
     def __init__(
         self,
-        kernel: Any = "hik",
+        kernel: Any = "auto",
         *,
-        noise: float = 0.1,
+        noise: Any = "auto",
         optimize: Any = None,
         class_weight: Any = None,
-        probability: str = "temperature",
+        probability: str = "link",
         solver: str = "auto",
         tol: float = 1e-2,
         max_iter: int = 1000,
@@ -156,7 +157,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         interpolation: str = "linear",
         value_range: Any = None,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ):
         """Keep the parameters as they are given; `fit` checks them."""
@@ -178,7 +179,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         self.verbose = verbose
 
     def _task(self) -> Classification:
-        return Classification(self.class_weight)
+        return Classification(self.class_weight, self.probability)
 
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks
@@ -255,8 +256,8 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     def predict_proba(self, X: Any) -> Array:
         """Calibrated probabilities of the classes, (n, n_classes); each row sums to one.
 
-        With ``probability="temperature"`` they have the order of `decision_function`. What is needed is prepared when
-        it is first asked for.
+        Unless ``probability="dirichlet"`` the most probable class is that of `predict`. What is needed is prepared
+        when it is first asked for.
         """
         return np.exp(self.predict_log_proba(X))
 
@@ -267,6 +268,8 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         options = self._variance_options()
         if len(self.classes_) == 1:
             return np.zeros((rows.n_rows, 1))
+        if self.probability == "link":
+            return self._without_shortfall(self._posterior.link(options)).log_probabilities(self._mean_of(rows))
         if self.probability == "temperature":
             temperature = self._without_shortfall(self._posterior.temperature(options))
             return log_probabilities(self._mean_of(rows), temperature)

@@ -108,12 +108,12 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
 
     def __init__(
         self,
-        kernel: Any = "hik",
+        kernel: Any = "auto",
         *,
-        noise: float = 0.1,
+        noise: Any = "auto",
         criterion: str = "variance",
         method: str = "auto",
-        contamination: Any = 0.1,
+        contamination: Any = "auto",
         solver: str = "auto",
         tol: float = 1e-2,
         max_iter: int = 1000,
@@ -123,7 +123,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         interpolation: str = "linear",
         value_range: Any = None,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ):
         """Keep the parameters as they are given; `fit` checks them."""

@@ -124,11 +124,11 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
 
     def __init__(
         self,
-        kernel: Any = "hik",
+        kernel: Any = "auto",
         *,
-        noise: float = 0.1,
+        noise: Any = "auto",
         optimize: Any = None,
-        normalize_y: bool = False,
+        normalize_y: bool = True,
         solver: str = "auto",
         tol: float = 1e-2,
         max_iter: int = 1000,
@@ -138,7 +138,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         interpolation: str = "linear",
         value_range: Any = None,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ):
         """Keep the parameters as they are given; `fit` checks them."""

@@ -60,6 +60,8 @@ ABSENT: dict[tuple[str, str], Any] = {
     ("HistogramIntersection", "columns"): None,
     ("HistogramIntersection", "scale"): 1.0,
     ("Optimizer", "criterion"): "evidence",
+    ("Sum", "normalize"): None,
+    ("Sum", "shift"): None,
 }
 # Parameters that were called otherwise in released files, by class and old name.
 RENAMED: dict[tuple[str, str], str] = {("ExpChi2", "weights"): "scale"}

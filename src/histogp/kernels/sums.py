@@ -17,7 +17,7 @@ from histogp._core.operators.sorted_columns import Intersection, SortedOperator
 from histogp._core.operators.stacked import StackedIntersection
 from histogp._core.operators.summed import STACKED, SummedKernel, SumOperator
 from histogp.io.schema import Reader
-from histogp.kernels._base import Adapted, Kernel, check_pair, heights_of, selected
+from histogp.kernels._base import Adapted, Kernel, check_pair, heights_of, per_dimension, selected
 from histogp.kernels._pairwise import PairwiseKernel, check_approximation, nested, started
 from histogp.kernels.transforms import Transform
 
@@ -80,6 +80,12 @@ class Sum(PairwiseKernel):
         As those of `HistogramIntersection`, for all parts.
     groups : array-like of shape (n_features,) or None, default=None
         As those of `HistogramIntersection`, for all parts.
+    shift : float, array-like of shape (n_features,) or None, default=None
+        What is subtracted from features before all parts see them, for instance their smallest values. With a number,
+        even 0, features of any sign are fine: intersection kernels see positive and negative values apart, as if these
+        were features of their own.
+    normalize : {"l1"} or None, default=None
+        With "l1" each row is divided by the sum of its absolute values, before the shift.
     approximation : {"auto", "exact", "nystroem", "parts"}, default="auto"
         As that of `Laplacian`, for the sum as a whole; those of its parts do not count. With "parts" they do: each part
         works as it does alone, an intersection kernel exactly for any number of samples, and the sum is solved by
@@ -106,6 +112,8 @@ class Sum(PairwiseKernel):
         transform: Transform | None = None,
         weights: Any = None,
         groups: Any = None,
+        shift: Any = None,
+        normalize: str | None = None,
         approximation: str = "auto",
         n_components: int = 2000,
         random_state: int = 0,
@@ -122,6 +130,8 @@ class Sum(PairwiseKernel):
         self.transform = transform
         self.weights = weights
         self.groups = groups
+        self.shift = shift
+        self.normalize = normalize
         self.approximation = approximation
         self.n_components = n_components
         self.random_state = random_state
@@ -175,7 +185,7 @@ class Sum(PairwiseKernel):
     @property
     def _any_sign(self) -> bool:
         try:
-            return all(kernel._any_sign for kernel in self.named_parts().values())
+            return self.shift is not None or all(kernel._any_sign for kernel in self.named_parts().values())
         except (TypeError, ValueError):  # which `fit` says
             return False
 
@@ -193,17 +203,31 @@ class Sum(PairwiseKernel):
         kernel = clone(self)
         named, plain = kernel.named_parts(), Sum([])
         ways = ("approximation", "n_components", "random_state")
-        if self._own_heights() or any(getattr(self, name) != getattr(plain, name) for name in ways):
+        shares = self._own_heights() or self._changes_features
+        if shares or any(getattr(self, name) != getattr(plain, name) for name in ways):
             return [kernel]
         return [
             entry if isinstance(entry, Kernel) else (name, named[name])
             for name, entry in zip(named, kernel.parts, strict=True)
         ]
 
+    @property
+    def _changes_features(self) -> bool:
+        """Whether parts see other features than those given."""
+        return self.shift is not None or self.normalize is not None
+
+    def _whole(self, n_features: int, kernel: Any = None) -> Child:
+        """The sum of all parts as a kernel that sees features shifted and normalized."""
+        shift = self.shift
+        if shift is not None:
+            shift = np.broadcast_to(per_dimension("shift", shift, n_features), n_features)
+        return Child("", None, kernel, divides_by_sums=self.normalize is not None, shift=shift)
+
     def _resolved(self, rows: Rows, targets: Array | None) -> Kernel:
         """A copy in which each part has what it takes from data, from heights as it sees them."""
         self._check()
         kernel = clone(self)
+        rows = self._whole(rows.n_columns).rows(rows)
         shared = started(HeightsKernel(**heights_of(kernel, rows.n_columns)), rows).transform_rows(rows)
         for name, part in kernel.named_parts().items():
             columns = selected(part.columns, rows.n_columns)
@@ -231,7 +255,7 @@ class Sum(PairwiseKernel):
 
     def _stack(self, n_features: int) -> StackedIntersection | None:
         """The one intersection kernel that it is, on the columns of all parts side by side, or None."""
-        if self.approximation != "auto" or self._own_heights():
+        if self.approximation != "auto" or self._own_heights() or self._changes_features:
             return None
         children = [part._child(f"{name}__", n_features) for name, part in self.named_parts().items()]
         known = tuple(child for child in children if child is not None)
@@ -321,7 +345,15 @@ class Sum(PairwiseKernel):
         return self._pair_value(n_features) if stack is None else stack
 
     def _pair_value(self, n_features: int) -> PairKernel:
-        """The sum as it is evaluated pair by pair: parts on the heights of the sum in one kernel, others apart."""
+        """The sum as it is evaluated pair by pair, on features as its parts see them."""
+        value = self._sum_of_parts(n_features)
+        if not self._changes_features:
+            return value
+        common: dict[str, Any] = {"learns_weights": value.learns_weights, "approximation": value.approximation}
+        return PairSum(n_features=n_features, children=(self._whole(n_features, value),), **common)
+
+    def _sum_of_parts(self, n_features: int) -> PairKernel:
+        """Parts on the heights of the sum in one kernel, others apart."""
         shared, children = [], []
         for name, kernel in self.named_parts().items():
             why = kernel._apart()
@@ -349,10 +381,11 @@ class Sum(PairwiseKernel):
         return "is a sum of its own"
 
     def _check(self) -> None:
-        if self._keeps_operators and self._own_heights():
-            raise ValueError(
-                f'approximation="parts" shares nothing: set {self._own_heights()[0]} of each part, not of the sum.'
-            )
+        shared = [*self._own_heights(), *(name for name in ("shift", "normalize") if getattr(self, name) is not None)]
+        if self._keeps_operators and shared:
+            raise ValueError(f'approximation="parts" shares nothing: a sum with {shared[0]} has another one.')
+        if self.normalize not in (None, "l1"):
+            raise ValueError(f'normalize must be "l1" or None; got {self.normalize!r}.')
         kind = "auto" if self._keeps_operators else self.approximation
         check_approximation(kind, self.n_components, self.random_state)
         for kernel in self.named_parts().values():

@@ -557,12 +557,17 @@ class Child:
     prefix : of the names of its hyperparameters in the sum, for instance "laplacian__"
     columns : the numbers of the features that it sees, or None for all
     is_constant : whether it sees a column of ones instead
+    divides_by_sums : whether it sees rows that are divided by the sum of their absolute values
+    shift : what is subtracted from the features that it sees, (d,), or None. Features, and what is left of them, may
+        be negative then: an intersection kernel sees positive and negative parts apart.
     """
 
     prefix: str
     columns: Array | None
     kernel: Any
     is_constant: bool = False
+    divides_by_sums: bool = False
+    shift: Array | None = None
 
     @property
     def constant(self) -> float:
@@ -571,15 +576,23 @@ class Child:
 
     def sees_as(self, other: Child) -> bool:
         """Whether another kernel sees the same features."""
-        if self.columns is None or other.columns is None:
-            return self.columns is other.columns
-        return np.array_equal(self.columns, other.columns)
+        pairs = ((self.columns, other.columns), (self.shift, other.shift))
+        return self.divides_by_sums == other.divides_by_sums and all(
+            mine is theirs if mine is None or theirs is None else np.array_equal(mine, theirs) for mine, theirs in pairs
+        )
+
+    @property
+    def takes_any_sign(self) -> bool:
+        """Whether features may be negative."""
+        return self.shift is not None or self.kernel.takes_any_sign
 
     def rows(self, rows: Rows) -> Rows:
         """Samples as it sees them."""
         if self.is_constant:
             return Rows.from_array(np.ones((rows.n_rows, 1)))
-        return rows if self.columns is None else rows.select(self.columns)
+        seen = rows if self.columns is None else rows.select(self.columns)
+        seen = seen.divided_by_sums() if self.divides_by_sums else seen
+        return seen if self.shift is None else seen.shifted(self.shift)
 
     def measured(self, rows: Rows, n_threads: int, dtype: Any, before: tuple[Child, Measured] | None) -> Measured:
         """The kernel on training samples; one before it that saw the same features is asked for what it has."""
@@ -660,7 +673,7 @@ class PairSum(SumValue, PairKernel):
 
     @property
     def takes_any_sign(self) -> bool:
-        return all(child.kernel.takes_any_sign for child in self.children)
+        return all(child.takes_any_sign for child in self.children)
 
     @property
     def interactive_part(self) -> str:

@@ -18,7 +18,15 @@ from scipy.linalg import get_lapack_funcs
 from histogp._core.data import Array, mirrored
 from histogp._core.operators.contract import KernelOperator, Matrix, new_matrix, tuning_of
 from histogp._core.predictors import codes_of
-from histogp._core.probability import Link, wanted_probabilities
+from histogp._core.probability import (
+    BEND_BOUNDS,
+    FEW_SAMPLES,
+    LINK_WIDTH,
+    LOG_TEMPERATURE_BOUNDS,
+    START_LINK,
+    Link,
+    wanted_probabilities,
+)
 from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import Optimum, Row, StoppedError
 from histogp._core.search.space import Space, is_weights
@@ -34,21 +42,17 @@ MOST_WITHOUT_MATRIX = 500
 PRODUCT_ROWS = 128
 # Evaluations; more gain nothing on data that were not seen.
 ENOUGH_STEPS = 18
+# A part of a sum without which the loss, summed over samples, rises by less than this is not worth its time.
+DROPPED_LOSS = 1.0
 # Standard deviations of Gaussian priors around the start: of logarithms, of those of single weights, of the exponent of
-# their spread, of the link. With few samples half as wide.
+# their spread. With few samples half as wide.
 PRIOR_WIDTH = 2.0
 WEIGHT_WIDTH = 0.3
 SPREAD_WIDTH = 0.5
-LINK_WIDTH = 1.0
-FEW_SAMPLES = 200
 # Sensible values, wherever the search starts: of the noise, in units of the mean square of targets, which is one for
-# classes; of the exponent of the spread of weights, of the link's bend. Real targets may have much less noise.
+# classes; of the exponent of the spread of weights. Real targets may have much less noise.
 NOISE_BOUNDS, NOISE_BOUNDS_OF_VALUES = (0.01, 10.0), (1e-6, 10.0)
 SPREAD_BOUNDS = (-0.5, 1.5)
-BEND_BOUNDS = (0.0, 8.0)
-# A weight that starts at a smaller part of the largest is that of a feature that does not vary.
-NEGLIGIBLE_WEIGHT_SHARE = 1e-6
-START_LINK = Link(3.0, 0.5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,23 +172,44 @@ def inverse_matrix(matrix: Array, diagonal: Array, n_threads: int = 1) -> Array:
     return symmetric_inverse(factor.T, n_threads)
 
 
+@dataclass(frozen=True, eq=False)
+class LeastLoss(Optimum):
+    """The hyperparameters with the smallest leave-one-out loss.
+
+    loss : with its priors, summed over samples
+    """
+
+    loss: float = np.inf
+
+
 def search_leave_one_out(
     data: Data,
     space: Space,
     is_classification: bool,
     max_steps: int,
     report: Callable[[Row], bool] | None = None,
-) -> Optimum:
-    """The hyperparameters with the smallest loss, with priors around the start, by L-BFGS-B."""
+    droppable: Collection[str] = (),
+) -> LeastLoss:
+    """The hyperparameters with the smallest loss, with priors around the start, by L-BFGS-B.
+
+    droppable : names of scales that become zero, one after the other, as long as the loss rises by less than one
+    """
     search = _Search(data, space, is_classification, report)
     interrupted = False
     try:
+        # In units of the priors, and with a loss that makes the first step, down the slope, one of them long.
+        unit = max(1.0, float(np.linalg.norm(search.evaluate(search.start)[1] * search.widths)))
+
+        def scaled(z: Array) -> tuple[float, Array]:
+            value, slope = search.evaluate(search.start + z * search.widths)
+            return value / unit, slope * search.widths / unit
+
         found = optimize.minimize(
-            search.evaluate,
-            search.start,
+            scaled,
+            np.zeros(len(search.start)),
             jac=True,
             method="L-BFGS-B",
-            bounds=search.bounds,
+            bounds=(search.bounds - search.start[:, None]) / search.widths[:, None],
             options={"maxfun": max_steps},
         )
         converged = bool(found.nfev < max_steps) or max_steps >= ENOUGH_STEPS
@@ -194,14 +219,17 @@ def search_leave_one_out(
         if interrupted:
             raise KeyboardInterrupt
         raise ValueError(f"No hyperparameters near those given can be evaluated: {search.failure}")
-    return Optimum(search.best[1], np.nan, np.nan, None, search.path, interrupted, converged)
+    if not interrupted:
+        search.drop(droppable)
+    value, x = search.best
+    return LeastLoss(search.theta(x), np.nan, np.nan, None, search.path, interrupted, converged, loss=value)
 
 
 class _Search:
     """The loss with its priors, in coordinates: theta without weights, weights, their spread, the link.
 
-    Weights have logarithms ``m + k (s - m) + v``: s where they start, m the mean of s, k the spread, v their own; those
-    of features that do not vary stay apart.
+    Weights have logarithms ``s + (k - 1) d + v``: s where they start, d how far they are spread there in units of the
+    largest values of their features, k the spread, v their own.
     """
 
     def __init__(self, data: Data, space: Space, is_classification: bool, report: Callable[[Row], bool] | None):
@@ -218,7 +246,8 @@ class _Search:
             codes = codes_of(data.targets)
             self._wanted = wanted_probabilities(codes, max(2, data.targets.shape[1])) * self._weights[:, None]
         self._is_weight = np.concatenate([np.full(len(one.start), is_weights(one.name)) for one in space.free])
-        self._shape = _spread(space.start[self._is_weight])
+        spreads = [one.spread for one in space.free if one.spread is not None]
+        self._shape = np.concatenate(spreads) if spreads else np.zeros(int(self._is_weight.sum()))
         self._has_spread = bool(self._shape.any())
         self._set_priors()
 
@@ -239,7 +268,7 @@ class _Search:
         extra = [(1.0, SPREAD_WIDTH, SPREAD_BOUNDS)] if self._has_spread else []
         if self._wanted is not None:
             extra += [
-                (np.log(START_LINK.temperature), LINK_WIDTH, (-5.0, 7.0)),
+                (np.log(START_LINK.temperature), LINK_WIDTH, LOG_TEMPERATURE_BOUNDS),
                 (START_LINK.bend, LINK_WIDTH, BEND_BOUNDS),
             ]
         self.start = np.append(start, [one[0] for one in extra])
@@ -262,11 +291,8 @@ class _Search:
     def evaluate(self, x: Array) -> tuple[float, Array]:
         """The loss with its priors, and the derivative for the coordinates."""
         theta = self.theta(x)
-        try:
-            operator, noise = self.data.at(self.space, theta)
-            found = leave_one_out_loss(operator, noise, self.data.targets, self._terms(x), self.names)
-        except ValueError as error:  # LinAlgError is one
-            self.failure = str(error)
+        found = self._loss(x)
+        if found is None:
             return self._worst(), np.zeros_like(x)
         by_theta = self.space.gradient(theta, found.derivatives)
         slope = np.zeros_like(x)
@@ -276,11 +302,53 @@ class _Search:
         if self._wanted is not None:
             slope[-2:] = found.by_link
         away = (x - self.start) / self.widths
-        value = found.value + away @ away / 2
+        value = found.value + self._penalty(x)
         if not np.isfinite(value):
             return self._worst(), np.zeros_like(x)
-        self._record(theta, found.value, value)
+        self._record(x, theta, found.value, value)
         return value, slope + away / self.widths
+
+    def drop(self, names: Collection[str]) -> None:
+        """Set scales to zero, the one that is missed least first, as long as the loss rises by less than one."""
+        left = list(names)
+        while len(left) > 1 and self.best is not None:
+            value, x = self.best
+            tried = [(self._without(x, name), name) for name in left]
+            (least, without), name = min(tried, key=lambda one: one[0][0])
+            if least >= value + DROPPED_LOSS:
+                return
+            self.best = least, without
+            left.remove(name)
+
+    def _without(self, x: Array, name: str) -> tuple[float, Array]:
+        """The loss with a scale of zero, and where that is; priors of what the scale belongs to count no more."""
+        prefix = name.removesuffix("scale")
+        places = np.concatenate([np.full(len(one.start), one.name.startswith(prefix)) for one in self.space.free])
+        other = x.copy()
+        is_own = np.append(places, np.zeros(len(x) - len(places), bool))
+        other[is_own] = self.start[is_own]
+        other[self._place(name)] = -np.inf
+        found = self._loss(other)
+        return np.inf if found is None else found.value + self._penalty(other), other
+
+    def _place(self, name: str) -> int:
+        """The place of a hyperparameter that is one number."""
+        names = [one.name for one in self.space.free for _ in one.start]
+        return names.index(name)
+
+    def _penalty(self, x: Array) -> float:
+        """Minus the logarithms of the priors, up to a constant; of scales that are zero there are none."""
+        away = np.where(np.isneginf(x), 0.0, (x - self.start) / self.widths)
+        return float(away @ away / 2)
+
+    def _loss(self, x: Array) -> Loss | None:
+        """The loss without its priors; None where it cannot be computed."""
+        try:
+            operator, noise = self.data.at(self.space, self.theta(x))
+            return leave_one_out_loss(operator, noise, self.data.targets, self._terms(x), self.names)
+        except ValueError as error:  # LinAlgError is one
+            self.failure = str(error)
+            return None
 
     def _terms(self, x: Array) -> Callable[[Array, Array], LossTerms]:
         if self._wanted is None:
@@ -292,7 +360,7 @@ class _Search:
         """A value above all that were seen, for points without one."""
         return 10 * max((abs(float(row["loss"])) for row in self.path), default=0.0) + 1e6
 
-    def _record(self, theta: Array, loss: float, penalized: float) -> None:
+    def _record(self, x: Array, theta: Array, loss: float, penalized: float) -> None:
         """Append an evaluation to the path, remember it if it is the best, and let the caller stop."""
         row: Row = {"loss": loss / len(self.data.targets), "n_samples": len(self.data.targets)}
         for one, values in self.space.parts(theta):
@@ -300,25 +368,31 @@ class _Search:
                 row[one.name] = float(values[0]) if one.value_of is None else values
         self.path.append(row)
         if self.best is None or penalized < self.best[0]:
-            self.best = penalized, theta
+            self.best = penalized, x.copy()
         if self._report is not None and self._report(row):
             raise StoppedError
 
 
-def _spread(logarithms: Array) -> Array:
-    """How far the logarithms of weights are from their mean; zero for those that hardly count."""
-    counts = logarithms > logarithms.max(initial=-np.inf) + np.log(NEGLIGIBLE_WEIGHT_SHARE)
-    return np.where(counts, logarithms - logarithms[counts].mean(), 0.0) if counts.any() else 0.0 * logarithms
+def number_searched(n_outputs: int) -> int:
+    """The most samples that a search looks at."""
+    return int(np.clip(SAMPLES_PER_CLASS * n_outputs, FEWEST_SAMPLES, MOST_SAMPLES))
+
+
+def sampled(codes: Array, keys: Array, most: int) -> Array:
+    """Numbers of at most ``most`` samples in the order of their keys (N,), of each class (N,) in proportion."""
+    order = np.lexsort((keys, codes))
+    if len(order) > most:
+        order = order[(np.arange(most) * len(order)) // most]
+    return order[np.argsort(keys[order], kind="stable")]
 
 
 def searched_samples(data: Data, is_classification: bool, rng: np.random.Generator) -> Any:
     """The numbers of the samples that a search looks at, of each class in proportion; None for all of them."""
-    n, n_classes = data.targets.shape
-    most = int(np.clip(SAMPLES_PER_CLASS * n_classes, FEWEST_SAMPLES, MOST_SAMPLES))
+    n, n_outputs = data.targets.shape
+    most = number_searched(n_outputs)
     if data.operator.offer(Matrix) is None and tuning_of(data.operator).most_searched is None:
         most = MOST_WITHOUT_MATRIX
     if n <= most:
         return None
     codes = codes_of(data.targets) if is_classification else np.zeros(n, int)
-    order = np.lexsort((rng.permutation(n), codes))
-    return np.sort(order[(np.arange(most) * n) // most])
+    return np.sort(sampled(codes, rng.permutation(n), most))
