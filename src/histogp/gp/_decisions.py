@@ -21,6 +21,7 @@ from histogp._core.search.leave_one_out import (
     number_searched,
     sampled,
     search_leave_one_out,
+    varying_variance,
 )
 from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import Row
@@ -111,7 +112,7 @@ def decide(
     """The best of some kernels, or of one with another noise.
 
     kernels : those to start from
-    noise : where the noise starts
+    noise : where the noise starts; in units of the prior variance if it alone is to be found
     data_noise : of each sample, at that
     finds : "all", "kernel" without the noise, or "noise" without the kernel
     """
@@ -158,6 +159,9 @@ def _searched(
     """The loss that a search from a kernel ends with, and what it has found."""
     adapted = kernel._adapt(X, targets, noise)
     operator = adapted.kernel._operator(adapted.value, X, n_threads)
+    if finds == "noise":
+        unit = varying_variance(operator)
+        noise, data_noise = noise * unit, data_noise.scaled(unit)
     data = Data(operator, data_noise, targets)
     space = Space.of(adapted.value, Rows.from_array(X), noise, data.mean_square)
     names = [one.name for one in space.free if finds == "all" or (one.name == "noise") == (finds == "noise")]
