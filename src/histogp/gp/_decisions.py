@@ -15,6 +15,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from histogp._core.data import Array, Rows
+from histogp._core.operators.contract import Approximate
 from histogp._core.predictors import codes_of
 from histogp._core.search.leave_one_out import (
     ENOUGH_STEPS,
@@ -158,6 +159,8 @@ def _searched(
     """The loss that a search from a kernel ends with, and what it has found."""
     adapted = kernel._adapt(X, targets, noise)
     operator = adapted.kernel._operator(adapted.value, X, n_threads)
+    approximate = operator.offer(Approximate)
+    operator = operator if approximate is None else approximate.exactly()
     data = Data(operator, data_noise, targets)
     space = Space.of(adapted.value, Rows.from_array(X), noise, data.mean_square)
     names = [one.name for one in space.free if finds == "all" or (one.name == "noise") == (finds == "noise")]
