@@ -14,6 +14,7 @@ from typing import Any
 import joblib
 import numpy as np
 import sklearn
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import _check_sample_weight
 
 
@@ -59,6 +60,7 @@ __all__ = [
     "CallbackSupportMixin",
     "NoCallbacks",
     "check_sample_weight",
+    "visual_block",
     "warn",
     "warning_once",
     "with_callbacks",
@@ -83,6 +85,16 @@ def check_sample_weight(sample_weight: Any, X: Any, *, allow_all_zero: bool = Fa
     if not allow_all_zero and not np.any(weights):
         raise ValueError("Sample weights must contain at least one non-zero number.")
     return weights
+
+
+def visual_block(estimator: Any, caption: str | None) -> Any:
+    """The box of an estimator in scikit-learn's HTML, with a caption below its name.
+
+    Without the private class, which has moved between versions, this fails, and scikit-learn draws its usual box.
+    """
+    block: Any = vars(sys.modules[estimator_html_repr.__module__])["_VisualBlock"]
+    name = type(estimator).__name__
+    return block("single", estimator, names=name, name_details=str(estimator), name_caption=caption)
 
 
 def warn(message: str, category: type[Warning]) -> None:

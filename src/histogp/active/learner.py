@@ -28,7 +28,8 @@ class ActiveLearner:
         Samples that are chosen together.
     variance : str, default="auto"
         See `query`.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState instance or None, default=0
+        None makes other random choices each time.
 
     Attributes
     ----------
@@ -41,7 +42,7 @@ class ActiveLearner:
     >>> from histogp import HistogramGPClassifier
     >>> from histogp.active import ActiveLearner
     >>> X, y = load_digits(return_X_y=True)
-    >>> clf = HistogramGPClassifier(noise=100).fit(X[:20], y[:20])
+    >>> clf = HistogramGPClassifier().fit(X[:20], y[:20])
     >>> learner = ActiveLearner(clf, X_pool=X[20:1000], strategy="uncertainty", batch_size=10)
     >>> curve = learner.run(y[20:1000], budget=50, scoring=lambda model: model.score(X[1000:], y[1000:]))
     >>> curve["n_samples"]
@@ -56,7 +57,7 @@ class ActiveLearner:
         *,
         batch_size: int = 1,
         variance: str = "auto",
-        random_state: Any = None,
+        random_state: Any = 0,
     ):
         """Check what does not depend on the estimator's state."""
         self.estimator = estimator

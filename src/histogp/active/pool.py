@@ -34,7 +34,7 @@ def query(
     *,
     candidates: Any = None,
     variance: str = "auto",
-    random_state: Any = None,
+    random_state: Any = 0,
     return_utilities: bool = False,
 ) -> Any:
     """Choose samples of a pool to label next.
@@ -67,7 +67,8 @@ def query(
     variance : {"auto", "precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"}, default="auto"
         How variances are computed, see `predict_variance`. "auto" is "precise" where that takes a second or two and
         "calibrated" otherwise.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState instance or None, default=0
+        None draws other candidates each time, where a strategy draws some.
     return_utilities : bool, default=False
         Whether to return also what the strategy thinks of the chosen samples: the higher, the better.
 

@@ -28,7 +28,7 @@ class HistogramGPSampling(SingleAnnotatorPoolQueryStrategy):
     strategy, variance : str
         See `histogp.active.query`.
     missing_label : scalar, str, None or np.nan, default=np.nan
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState instance or None, default=0
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class HistogramGPSampling(SingleAnnotatorPoolQueryStrategy):
         strategy: str = "uncertainty",
         variance: str = "auto",
         missing_label: Any = MISSING_LABEL,
-        random_state: Any = None,
+        random_state: Any = 0,
     ):
         """Keep the parameters, as scikit-learn wants it."""
         super().__init__(missing_label=missing_label, random_state=random_state)

@@ -15,6 +15,8 @@ from histogp.cli.labels import like, match, numeric, read_labels, typed
 from histogp.errors import DataError
 from histogp.sources.source import Source, open_source
 
+# The name of the kernel and of the noise that are found on the rows.
+AUTO = "auto"
 FORMATS = "csv, csv.gz, parquet, npz, npy, svm, svmlight or libsvm"
 
 
@@ -31,7 +33,7 @@ def add_command(commands: Any, name: str, text: str, examples: str) -> argparse.
 
 def add_data(parser: argparse.ArgumentParser, *, labels: bool) -> None:
     """``DATA``, ``--ignore`` and, if labels are needed, where they are."""
-    parser.add_argument("data", metavar="DATA", help=f"rows of features >= 0: {FORMATS}")
+    parser.add_argument("data", metavar="DATA", help=f"rows of features: {FORMATS}")
     parser.add_argument(
         "--ignore", metavar="COLUMN", action="append", default=[], help="leave a column out; may be given repeatedly"
     )

@@ -18,7 +18,7 @@ from histogp.cli.evaluate import write_page
 from histogp.cli.labels import REAL_LABELS
 from histogp.errors import DataError
 from histogp.io.atomic import replaceable
-from histogp.reports.comparison import KERNELS, advice, compare, section, table
+from histogp.reports.comparison import KERNELS, advice, compare, remarks, section, table
 from histogp.reports.page import render
 
 EXAMPLES = """
@@ -39,7 +39,7 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--kernels",
         nargs="+",
-        choices=[*KERNELS, "hik-poly"],
+        choices=[*KERNELS, "hik-poly", "laplacian", "gaussian"],
         default=list(KERNELS),
         help="default: " + " ".join(KERNELS),
     )
@@ -93,6 +93,8 @@ def run(options: argparse.Namespace) -> None:
     widths = [max(len(row[k]) for row in [header, *rows]) for k in range(len(header) - 1)] + [0]
     for row in [header, *rows]:
         say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    for remark in remarks(results):
+        say(remark)
     say(f"{note} {advice(results)}")
 
 

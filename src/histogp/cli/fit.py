@@ -14,7 +14,7 @@ from sklearn.base import is_classifier, is_outlier_detector
 
 from histogp.cli import stream
 from histogp.cli.arguments import add_command as new_command
-from histogp.cli.arguments import add_data, read_data, read_rows
+from histogp.cli.arguments import AUTO, add_data, read_data, read_rows
 from histogp.cli.console import Iterations, in_words, likelihood, progress, say
 from histogp.cli.labels import REAL_LABELS
 from histogp.errors import DataError
@@ -24,7 +24,7 @@ from histogp.kernels import SHORT_NAMES, as_kernel
 
 EXAMPLES = """
 histogp fit train.csv --label species -o model.histogp
-histogp fit counts.svmlight --kernel hik-poly --noise 1 -o model.histogp
+histogp fit counts.svmlight --kernel hik-poly -o model.histogp
 histogp fit train.csv --label species --kernel hik-poly --optimize gradient -o model.histogp
 histogp fit X.npy --labels y.npy --prediction quantized --predict-only -o small.histogp
 histogp fit houses.parquet --label price --task regression --ignore id -o model.histogp
@@ -63,8 +63,9 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--kernel",
         type=_kernel_name,
-        default="hik",
-        help=f"one of {', '.join(SHORT_NAMES)}, or a sum of them, 'hik + laplacian'; default: hik",
+        default=AUTO,
+        help="auto, a sum of kernels that is found on the rows by what predicts them best when they are left out, for "
+        f"features of any sign; or one of {', '.join(SHORT_NAMES)}, or a sum of these, 'hik + laplacian'; default: auto",
     )
     parser.add_argument(
         "--approximation",
@@ -75,9 +76,10 @@ def add_command(commands: Any) -> None:
     parser.add_argument("--eta", type=float, help="the kernel's exponent (hik-poly) or growth (hik-exp)")
     parser.add_argument(
         "--noise",
-        type=float,
-        default=0.1,
-        help="noise variance, in units of K(x, x): a row's sum, with exp-chi2 one; default: 0.1",
+        type=_noise,
+        default=AUTO,
+        help="noise variance: auto, which is found on the rows, or a number in units of K(x, x), for instance a row's "
+        "sum with hik, one with exp-chi2; default: auto",
     )
     parser.add_argument(
         "--optimize",
@@ -99,8 +101,8 @@ def add_command(commands: Any) -> None:
         "--predict-only",
         action="store_true",
         help="leave out of the file what only learning needs; needs --prediction quantized, --kernel chi2, or "
-        "--approximation nystroem or fourier. With kernels such as laplacian predictions are made from training rows, "
-        "which stay in the file",
+        "--approximation nystroem or fourier. With auto and kernels such as laplacian predictions are made from training "
+        "rows, which stay in the file",
     )
     parser.add_argument(
         "--variance",
@@ -111,7 +113,7 @@ def add_command(commands: Any) -> None:
     )
     stream.add_options(parser)
     parser.add_argument("--jobs", type=int, help="threads; default: all")
-    parser.add_argument("--seed", type=int, default=0, help="of the preconditioner; default: 0")
+    parser.add_argument("--seed", type=int, default=0, help="of whatever is drawn at random; default: 0")
     parser.set_defaults(run=run)
 
 
@@ -144,6 +146,7 @@ def run(options: argparse.Namespace) -> None:
         model.save(options.output, include_training=not options.predict_only)
     if options.optimize:
         say(_found(model))
+    say(f"learned: {model.in_words()}")
     say(
         f"{options.output}: {model.n_samples_:,} rows, {model.n_features_in_:,} features, {_kind(model)}; learned in "
         f"{seconds:.2f} s ({model.n_iter_} iterations), {os.path.getsize(options.output) / 1e6:.1f} MB"
@@ -159,7 +162,7 @@ def _supervised(options: argparse.Namespace) -> Any:
     if options.task == "regression":
         if options.class_weight:
             raise DataError("--class-weight needs --task classification.")
-        return HistogramGPRegressor(_kernel(options), normalize_y=True, **parameters)
+        return HistogramGPRegressor(_kernel(options), **parameters)
     return HistogramGPClassifier(_kernel(options), class_weight=options.class_weight, **parameters)
 
 
@@ -197,7 +200,11 @@ def _has_features(options: argparse.Namespace) -> bool:
 
 
 def _kernel(options: argparse.Namespace) -> Any:
-    """The kernel with the parameters that options give."""
+    """The kernel with the parameters that options give; "auto" has none."""
+    if options.kernel == AUTO:
+        if options.ard:
+            raise DataError("--ard is not for --kernel auto, which finds weights of features by itself.")
+        return AUTO
     kernel: Any = as_kernel(options.kernel)
     given = {name: getattr(options, option) for option, name in stream.OF_KERNELS.items()}
     kernel.set_params(**{name: value for name, value in given.items() if value is not None})
@@ -228,12 +235,21 @@ def _parameters(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _kernel_name(text: str) -> str:
-    """The name of a kernel, or of a sum of several."""
-    try:
-        as_kernel(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    """The name of a kernel, or of a sum of several, or "auto"."""
+    names = [name.strip() for name in text.split("+")]
+    if len(names) > 1 and AUTO in names:
+        raise argparse.ArgumentTypeError(f"{AUTO!r} is a sum already, and no part of one; got {text!r}")
+    if unknown := [name for name in names if name not in (AUTO, *SHORT_NAMES)]:
+        known = ", ".join(map(repr, (AUTO, *SHORT_NAMES)))
+        raise argparse.ArgumentTypeError(f"Unknown kernel {unknown[0]!r}; known names are {known}")
     return text
+
+
+def _noise(text: str) -> Any:
+    try:
+        return AUTO if text == AUTO else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither auto nor a number above 0") from None
 
 
 def _contamination(text: str) -> Any:

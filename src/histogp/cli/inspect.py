@@ -17,6 +17,7 @@ from histogp.cli.arguments import add_command as new_command
 from histogp.cli.arguments import has_posterior, read_model
 from histogp.cli.console import in_words, likelihood, say
 from histogp.feature_maps import BlockMap
+from histogp.reports.report import kernel_text
 
 EXAMPLES = """
 histogp inspect model.histogp
@@ -60,7 +61,8 @@ def describe(path: str) -> dict[str, Any]:
         "file": path,
         "bytes": os.path.getsize(path),
         "class": type(model).__name__,
-        "kernel": _kernel(model.kernel_),
+        "in words": model.in_words(),
+        "kernel": kernel_text(model.kernel_),
         "noise": model.noise_,
         "samples": model.n_samples_,
         "features": model.n_features_in_,
@@ -107,7 +109,7 @@ def _streamed(path: str, model: Any, document: dict[str, Any]) -> dict[str, Any]
         "file": path,
         "bytes": os.path.getsize(path),
         "class": type(model).__name__,
-        "feature map": _kernel(_feature_map(model)),
+        "feature map": kernel_text(_feature_map(model)),
         "samples": model.n_samples_seen_,
         "features": model.n_features_in_,
     }
@@ -147,12 +149,6 @@ def _learned(model: Any) -> dict[str, Any]:
             "offset": model.offset_,
         }
     return {"outputs": math.prod(model.posterior_.output_shape)}
-
-
-def _kernel(kernel: Any) -> str:
-    """The kernel, without long lists of numbers."""
-    with np.printoptions(threshold=5, edgeitems=2, precision=4):
-        return repr(kernel)
 
 
 def _most_relevant(model: Any) -> list[str]:

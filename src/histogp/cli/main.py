@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     """All commands and their options."""
     top = argparse.ArgumentParser(
         prog="histogp",
-        description="Gaussian processes on histogram-like data: any features >= 0.",
+        description="Gaussian processes on histogram-like data.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

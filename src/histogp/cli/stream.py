@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 import histogp
+from histogp.cli.arguments import AUTO
 from histogp.cli.console import progress, say
 from histogp.cli.labels import REAL_LABELS, like, numeric, typed
 from histogp.errors import DataError
@@ -38,7 +39,7 @@ OTHERS = {
     "variance": None,
     "criterion": None,
     "contamination": None,
-    "noise": 0.1,
+    "noise": AUTO,
     "solver": "auto",
     "tol": 1e-2,
     "max_iter": 1000,
@@ -291,9 +292,10 @@ def refuse_options(options: argparse.Namespace) -> None:
 
 def _refuse_for_kernel(options: argparse.Namespace) -> None:
     """Refuse options for parameters that the kernel does not have."""
-    parameters = {name: as_kernel(name).get_params() for name in {**dict.fromkeys(SHORT_NAMES), options.kernel: None}}
+    parameters = {name: as_kernel(name).get_params() for name in SHORT_NAMES}
+    own = {} if options.kernel == AUTO else as_kernel(options.kernel).get_params()
     for option, name in OF_KERNELS.items():
-        if getattr(options, option) is not None and name not in parameters[options.kernel]:
+        if getattr(options, option) is not None and name not in own:
             kernels = [kernel for kernel, known in parameters.items() if name in known]
             alone = " alone, not for a sum" if "+" in options.kernel else ""
             raise DataError(f"--{option} is for --kernel {' or '.join(kernels)}{alone}.")

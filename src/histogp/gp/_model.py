@@ -38,6 +38,7 @@ from histogp.exceptions import ApproximationWarning, NotConvergedWarning, Varian
 from histogp.gp import _model_file
 from histogp.gp._decisions import AUTO, START_NOISE, Decision, decide, row_hashes, settled, starting_kernels
 from histogp.gp._tasks import Encoded, Samples, Task
+from histogp.gp._words import ToldInWords
 from histogp.gp.optimizer import (
     SEARCH_ATTRIBUTES,
     Optimizer,
@@ -53,7 +54,7 @@ from histogp.kernels import Kernel
 from histogp.kernels._base import ANY_SIGN_NAMES, Adapted, as_kernel, per_dimension
 
 
-class HistogramGP(CallbackSupportMixin, BaseEstimator):
+class HistogramGP(ToldInWords, CallbackSupportMixin, BaseEstimator):
     """Base of the estimators: a Gaussian process on histogram-like data, for the task that `_task` makes."""
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
@@ -247,7 +248,8 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         check_is_fitted(self)
         operator = self._posterior.with_training().operator
         found = operator.kernel.variance_by_part(updates_of(operator).training_rows())
-        return {name: value / sum(found.values()) for name, value in found.items()}
+        total = sum(found.values()) or 1.0  # zero if all samples are
+        return {name: value / total for name, value in found.items()}
 
     @property
     @reading
@@ -671,6 +673,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         self._since_search = since_search
         if tuned.path is not None:
             self.__dict__.update(tuned.attributes())
+        self._tell()
 
     def _install(self, posterior: Any, codec: Codec, samples: Samples | None = None) -> None:
         """Predict with this posterior from now on, and learn further if there are the samples."""

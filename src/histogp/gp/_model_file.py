@@ -14,6 +14,7 @@ from histogp._core.predictors import Codec
 from histogp._core.solvers.problem import SMALLEST
 from histogp._estimator import number_of_threads
 from histogp.errors import ModelFileError
+from histogp.gp._decisions import AUTO
 from histogp.gp._tasks import Samples
 from histogp.io.schema import Reader, Writer
 from histogp.kernels import Kernel, as_kernel
@@ -78,7 +79,8 @@ def from_state(cls: Any, reader: Reader) -> Any:
         raise ModelFileError("its kernel is damaged.")
     # First of all: before anything else of that length is made, something must be in the file.
     estimator.feature_relevance_ = reader.array("relevance", np.float64, (n_features,), lowest=0)
-    estimator.kernel_, estimator._fit_kernel = kernel, as_kernel(estimator.kernel)
+    estimator.kernel_ = kernel
+    estimator._fit_kernel = kernel if estimator.kernel == AUTO else as_kernel(estimator.kernel)
     estimator.n_features_in_ = n_features
     if reader.has("feature_names"):
         names = reader.texts("feature_names")

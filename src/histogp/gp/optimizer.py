@@ -125,7 +125,8 @@ class Optimizer(BaseEstimator):
 class Tuned:
     """Hyperparameters, found by a search or given; ``operator`` and ``noise`` are those of the system to solve.
 
-    alpha : of the last evaluation of a search, (N, M); this and all that follows is None without a search
+    alpha : of the last evaluation of a search, (N, M); this and the path are None without a search
+    likelihood, likelihood_error : NaN where a search has not found them
     """
 
     kernel: Kernel
@@ -133,8 +134,8 @@ class Tuned:
     operator: KernelOperator
     noise: Noise
     alpha: Array | None = None
-    likelihood: float | None = None
-    likelihood_error: float | None = None
+    likelihood: float = np.nan
+    likelihood_error: float = np.nan
     path: dict[str, Array] | None = None
 
     def attributes(self) -> dict[str, Any]:

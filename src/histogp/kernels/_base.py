@@ -65,6 +65,12 @@ class Kernel(BaseEstimator):
     _is_interactive: ClassVar[Any] = False
     """Whether it sees how features interact; otherwise it is a sum over features."""
 
+    _is_offset: ClassVar[bool] = False
+    """Whether it sees no features at all: one number for all pairs of samples."""
+
+    _word: ClassVar[str] = ""
+    """What people call it; without that it is called by its class."""
+
     def __add__(self, other: Any) -> Kernel:
         if not isinstance(other, Kernel):
             return NotImplemented
@@ -87,6 +93,10 @@ class Kernel(BaseEstimator):
     def _summands(self) -> list[Any]:
         """What it contributes to a sum: a copy of itself."""
         return [clone(self)]
+
+    def _leaves(self) -> dict[str, Kernel]:
+        """The kernels that it adds up, those of inner sums as well, by their names; nothing for one kernel."""
+        return {}
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters, also nested ones; without a transform ``transform__eta`` starts from ``Power(1)``."""

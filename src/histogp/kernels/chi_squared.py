@@ -61,6 +61,8 @@ class Chi2(AdditiveKernel):
     array([[3.5]])
     """
 
+    _word = "chi-squared"
+
     def __init__(
         self,
         n_terms: Any = 3,
@@ -175,6 +177,7 @@ class ExpChi2(PairwiseKernel):
     """
 
     _is_interactive = True
+    _word = "exponential chi-squared"
 
     def __init__(
         self,

@@ -132,6 +132,7 @@ class Laplacian(_OfDistance):
     """
 
     _measure = "absolute"
+    _word = "Laplacian"
 
     def _mean_distance(self, heights: Rows) -> float:
         return float(mean_differences(heights).sum())
@@ -173,6 +174,7 @@ class Gaussian(_OfDistance):
     """
 
     _measure = "squared"
+    _word = "Gaussian"
 
     def _mean_distance(self, heights: Rows) -> float:
         return float(mean_squared_differences(heights).sum())

@@ -53,6 +53,7 @@ class HistogramIntersection(AdditiveKernel):
     """
 
     _stacks = True
+    _word = "intersection"
 
     def __init__(
         self,

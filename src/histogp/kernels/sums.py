@@ -39,6 +39,8 @@ class Constant(PairwiseKernel):
 
     _any_sign = True
     _stacks = True
+    _is_offset = True
+    _word = "constant"
     approximation = "auto"
     n_components = 2000
     random_state = 0
@@ -197,6 +199,13 @@ class Sum(PairwiseKernel):
         for kernel in self.named_parts().values():
             kernel._scaled(factor)
         return self
+
+    def _leaves(self) -> dict[str, Kernel]:
+        found: dict[str, Kernel] = {}
+        for name, kernel in self.named_parts().items():
+            inner = kernel._leaves()
+            found |= {f"{name}__{key}": one for key, one in inner.items()} if inner else {name: kernel}
+        return found
 
     def _summands(self) -> list[Any]:
         """The parts, unless they share something or are to be approximated in a way of their own."""

@@ -18,7 +18,7 @@ from histogp.plotting._axes import new_axes
 
 # One a method; blue is the mean.
 COLORS = ("#1b1b1b", "#d07a1e", "#3a9a6a", "#8a4a9e", "#4aa3b8", "#c23b5a", "#a08a1f")
-# How far the line goes, in units of the largest training value.
+# How far the line goes, in units of the largest training value, and of the smallest if that is negative.
 _BEYOND = 1.25
 
 
@@ -92,8 +92,9 @@ class UncertaintyDisplay:
     ) -> UncertaintyDisplay:
         """Predict with a fitted estimator along one feature, and plot.
 
-        The line goes from 0 to 1.25 times the largest training value of the feature. Training samples are shown at
-        their value of that feature, whatever their other features are. With ``class_weight="balanced-ovr"`` the band is
+        The line goes from 0 to 1.25 times the largest training value of the feature, and if some are negative from 1.25
+        times the smallest. Training samples are shown at their value of that feature, whatever their other features
+        are. With ``class_weight="balanced-ovr"`` the band is
         the one that `predict_variance` has for all classes.
 
         Parameters
@@ -131,7 +132,7 @@ class UncertaintyDisplay:
         points = training[:, [feature]].toarray().ravel()
         rows: Any
         if X is None:
-            rows = _line(training, feature, points.max(), reference, grid_resolution)
+            rows = _line(training, feature, (points.min(), points.max()), reference, grid_resolution)
         else:
             # What is not finite or negative the estimator refuses, by the name of its column.
             options: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
@@ -198,15 +199,18 @@ def variances(
     return found
 
 
-def _line(training: Any, feature: int, largest: float, reference: Any, grid_resolution: int) -> np.ndarray:
-    """Samples that differ in one feature, (grid_resolution, n_features)."""
+def _line(
+    training: Any, feature: int, extremes: tuple[float, float], reference: Any, grid_resolution: int
+) -> np.ndarray:
+    """Samples that differ in one feature, (grid_resolution, n_features); extremes are its training values."""
     if not isinstance(grid_resolution, Integral) or grid_resolution < 2:
         raise ValueError(f"grid_resolution must be a whole number above 1; got {grid_resolution!r}.")
     row = np.asarray(training.mean(axis=0) if reference is None else reference, float)
     if row.shape != training.shape[1:]:
         raise ValueError(f"reference must be one sample of {training.shape[1]} features; got the shape {row.shape}.")
     rows = np.tile(row, (grid_resolution, 1))
-    rows[:, feature] = np.linspace(0, _BEYOND * largest if largest > 0 else 1.0, grid_resolution)
+    low, high = _BEYOND * np.clip(extremes, (-np.inf, 0.0), (0.0, np.inf))
+    rows[:, feature] = np.linspace(low, high if high > low else 1.0, grid_resolution)
     return rows
 
 

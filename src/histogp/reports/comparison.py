@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import escape
 from time import perf_counter
 from typing import Any
 
@@ -17,7 +18,8 @@ from histogp.reports.curves import MOST_SAMPLES
 from histogp.reports.evaluation import best_microseconds, evaluate
 from histogp.reports.page import Section
 
-KERNELS = ("hik", "hik-exp", "chi2", "exp-chi2")
+AUTO = "auto"
+KERNELS = (AUTO, "hik", "hik-exp", "chi2", "exp-chi2")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +54,15 @@ def compare(
     seed: int = 0,
     say: Callable[[str], None] = lambda stage: None,
 ) -> list[Compared]:
-    """Learn with each kernel, its scale and noise found by the evidence, and predict the test samples."""
+    """Learn with each kernel, and predict the test samples.
+
+    "auto" finds kernel and noise by itself; scale and noise of the others are found as ``optimize`` says.
+    """
     found = []
     for kernel in kernels:
         say(f"learning with {kernel}")
-        common: dict[str, Any] = dict(kernel=kernel, optimize=optimize, n_jobs=n_jobs, random_state=seed)
-        regression = task == "regression"
-        model: Any = HistogramGPRegressor(normalize_y=True, **common) if regression else HistogramGPClassifier(**common)
+        make: Any = HistogramGPRegressor if task == "regression" else HistogramGPClassifier
+        model = make(kernel, optimize=None if kernel == AUTO else optimize, n_jobs=n_jobs, random_state=seed)
         try:
             found.append(_measured(kernel, model, X, y, X_test, y_test))
         except ValueError as error:
@@ -118,7 +122,7 @@ def _is_worse(one: Compared, best: Compared) -> bool:
 
 
 def table(results: Sequence[Compared], task: str = "classification") -> tuple[list[str], list[list[str]]]:
-    """A header and rows of texts."""
+    """A header and rows of texts, one for each kernel that could learn; see `remarks` for the others."""
     names = ["accuracy", "log loss"] if task == "classification" else ["R2", "RMS error"]
     header = ["kernel", *names, "log likelihood", "learned in", "a prediction"]
     rows = [
@@ -130,17 +134,27 @@ def table(results: Sequence[Compared], task: str = "classification") -> tuple[li
             f"{one.seconds:.2f} s",
             f"{one.microseconds:.1f} µs",
         ]
-        if one.failure is None
-        else [one.kernel, *([""] * 4), one.failure]
         for one in results
+        if one.failure is None
     ]
     return header, rows
+
+
+def remarks(results: Sequence[Compared]) -> list[str]:
+    """A sentence for each reason why kernels could not learn."""
+    kernels: dict[str, list[str]] = {}
+    for one in results:
+        if one.failure is not None:
+            kernels.setdefault(one.failure, []).append(one.kernel)
+    return [f"Without {', '.join(names)}: {failure}" for failure, names in kernels.items()]
 
 
 def section(results: Sequence[Compared], task: str) -> Section:
     """The comparison as a section of a report."""
     text = (
-        f"{advice(results)} All learned from the same samples, and found scale and noise, and the growth of hik-exp, "
-        "by likelihood."
+        f"{advice(results)} All learned from the same samples. The default, {AUTO}, finds a sum of kernels and the noise "
+        "by what predicts samples best when they are left out; the others find scale and noise, and hik-exp its "
+        "growth, by likelihood."
     )
-    return Section("Which kernel to use", text, charts.data_table(*table(results, task)))
+    left_out = "".join(f'<p class="note">{escape(remark)}</p>' for remark in remarks(results))
+    return Section("Which kernel to use", text, charts.data_table(*table(results, task)) + left_out)

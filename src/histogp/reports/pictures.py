@@ -18,10 +18,11 @@ MOST_PICTURES = 12
 
 
 def image(pixels: Any, *, scale: int = 6, label: str) -> str:
-    """A gray-level image: zero is white, the largest value black."""
+    """A gray-level image: zero, or the smallest value if that is negative, is white, the largest value black."""
     pixels = np.asarray(pixels, float)
     height, width = pixels.shape
-    gray = np.rint(255 - 255 * pixels / (pixels.max() or 1.0)).astype(np.uint8)
+    ink = pixels - min(0.0, pixels.min())
+    gray = np.rint(255 - 255 * ink / (ink.max() or 1.0)).astype(np.uint8)
     data = b64encode(_png(gray)).decode()
     return (
         f'<img src="data:image/png;base64,{data}" alt="{escape(label)}" '
@@ -30,21 +31,26 @@ def image(pixels: Any, *, scale: int = 6, label: str) -> str:
 
 
 def histogram(values: Any, *, label: str) -> str:
-    """Bars from zero to the largest value; a long row shows the largest value of each group of neighbors."""
+    """Bars from zero to the largest value, and down to the smallest if that is negative.
+
+    A long row shows the value furthest from zero of each group of neighbors.
+    """
     heights = np.asarray(values, float).ravel()
     if len(heights) > MOST_BARS:
-        heights = np.array([group.max() for group in np.array_split(heights, MOST_BARS)])
-    heights = heights / (heights.max(initial=0.0) or 1.0) * (SIDE - 8)
+        heights = np.array([group[np.abs(group).argmax()] for group in np.array_split(heights, MOST_BARS)])
+    lowest, highest = heights.min(initial=0.0), heights.max(initial=0.0)
+    heights = heights / (highest - lowest or 1.0) * (SIDE - 8)
+    zero = SIDE + min(0.0, heights.min(initial=0.0))
     width = SIDE / max(len(heights), 1)
     gap = 0.15 * width if width > 4 else 0.0  # thin bars would blur
     bars = "".join(
-        f"M{k * width + gap:.2f},{SIDE}V{SIDE - height:.1f}H{(k + 1) * width - gap:.2f}V{SIDE}z"
+        f"M{k * width + gap:.2f},{zero:.4g}V{zero - height:.1f}H{(k + 1) * width - gap:.2f}V{zero:.4g}z"
         for k, height in enumerate(heights)
-        if height > 0
+        if height != 0
     )
     return (
         f'<svg class="bars" viewBox="0 0 {SIDE} {SIDE}" width="{SIDE}" height="{SIDE}" role="img" '
-        f'aria-label="{escape(label)}"><path d="{bars}"/><path class="axis" d="M0,{SIDE - 0.5}H{SIDE}"/></svg>'
+        f'aria-label="{escape(label)}"><path d="{bars}"/><path class="axis" d="M0,{zero - 0.5:.4g}H{SIDE}"/></svg>'
     )
 
 

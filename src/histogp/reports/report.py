@@ -69,7 +69,7 @@ def report(
                 say(f"quantized prediction: {quantization.n_bins} bins")
             exact = evaluation.microseconds if model.prediction == "exact" else points[-1].exact if points else np.nan
             sections.append(_quantization(bins, exact))
-        sections.append(_speed(speed or points, speed is not None))
+        sections.append(_speed(speed or points, speed is not None, model.posterior_.offers("features")))
     subtitle = (
         f"{type(model).__name__} with {model.n_samples_:,} training samples of {model.n_features_in_:,} features, "
         f"evaluated on {evaluation.n_samples:,} samples."
@@ -92,14 +92,20 @@ def _summary(model: Any, evaluation: Evaluation, bins: Sequence[Quantization]) -
     if model.prediction == "exact" and usual:
         figures.append((_microseconds(usual[0].microseconds), "a prediction, quantized"))
     others = [[key, f"{value:.4f}"] for key, value in evaluation.scores.items()]
-    facts = [["kernel", " ".join(repr(model.kernel_).split())], ["noise", f"{model.noise_:g}"]]
-    text = "A Gaussian process that is solved, not approximated, in memory linear in the data."
+    facts = [["kernel", kernel_text(model.kernel_)], ["noise", f"{model.noise_:g}"]]
+    text = "A Gaussian process that is solved, not approximated, in memory linear in the data"
     if model.posterior_.offers("features"):
-        text = "A Gaussian process on features whose products approximate the kernel, solved exactly in their space."
+        text = "A Gaussian process on features whose products approximate the kernel, solved exactly in their space"
     elif not model.posterior_.offers("tables"):
-        text = "A Gaussian process that is solved, not approximated, with its kernel matrix."
+        text = "A Gaussian process that is solved, not approximated, with its kernel matrix"
     body = charts.key_figures(figures) + charts.data_table(["", ""], others + facts)
-    return Section("At a glance", text, body)
+    return Section("At a glance", f"{text}. In words: {model.in_words()}.", body)
+
+
+def kernel_text(kernel: Any) -> str:
+    """A kernel or feature map as Python writes it, on one line and without long lists of numbers."""
+    with np.printoptions(threshold=5, edgeitems=2, precision=4):
+        return " ".join(repr(kernel).split())
 
 
 def _confusion(model: Any, evaluation: Evaluation) -> Section:
@@ -204,8 +210,12 @@ def _quantization(bins: Sequence[Quantization], exact: float) -> Section:
     return Section("Exact or quantized", text, chart + charts.data_table(header, rows))
 
 
-def _speed(points: Sequence[Point], elsewhere: bool) -> Section:
-    """Times of predictions against the number of training samples; ``elsewhere``: those of other data."""
+def _speed(points: Sequence[Point], elsewhere: bool, has_features: bool) -> Section:
+    """Times of predictions against the number of training samples.
+
+    elsewhere : they are those of an intersection kernel on other data
+    has_features : the model predicts by features
+    """
     n = [point.n for point in points]
     has_tables = not np.isnan([point.quantized for point in points]).any()
     series = [Series("exact", n, [point.exact for point in points])]
@@ -221,9 +231,14 @@ def _speed(points: Sequence[Point], elsewhere: bool) -> Section:
     )
     text = "Exact prediction searches sorted columns, in the logarithm of N. Quantized prediction does not know N."
     if not has_tables:
-        text = "Prediction is a product with features: it does not know N."
+        text = "Prediction compares a sample with all training samples, in time linear in N."
+        if has_features:
+            text = "Prediction is a product with features: it does not know N."
     if elsewhere:
-        text += " Measured on synthetic bags of words, 1,000 sparse features, because these can be made in any number."
+        text += (
+            " Measured with the intersection kernel on synthetic bags of words, 1,000 sparse features, because these "
+            "can be made in any number."
+        )
     return Section("Prediction time against N", text, chart)
 
 
