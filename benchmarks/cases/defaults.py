@@ -41,7 +41,7 @@ def _values(kind: str, names: Names, n_splits: int | None, limit: float) -> dict
     """The mean scores and the number of failures, then all scores by set and split."""
     values = flat(our_scores(kind, names, n_splits, limit))
     keys = ("r2",) if kind == VALUES else ("accuracy", "log_loss")
-    plain = {key: [v for path, v in values.items() if path.endswith(key) and path.count("/") == 2] for key in keys}
+    plain = {key: [value for path, value in values.items() if path.split("/")[2:] == [key]] for key in keys}
     means = {f"mean_{key}": float(np.mean(found)) for key, found in plain.items() if found}
     return {**means, "failures": sum(path.endswith("/failed") for path in values), **values}
 
