@@ -1,6 +1,7 @@
 """Streaming models as targets and rules: frozen values, solved once, behind one base class."""
 
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -80,8 +81,9 @@ def test_rules_and_targets_are_frozen_and_rules_compare(make):
 @every_model
 def test_weights_are_found_once_for_equal_rules(make, counted):
     targets, other = MODELS[make]
+    calls = counted(type(make()._rule()), "solve")
     model = make().fit(X, targets)
-    calls = counted(type(model._rule()), "solve")
+    assert len(calls) == 1
     expected = scores(model)
     np.testing.assert_array_equal(scores(model), expected)
     np.testing.assert_array_equal(scores(model.set_params(**model.get_params())), expected)
@@ -91,14 +93,39 @@ def test_weights_are_found_once_for_equal_rules(make, counted):
     found = scores(model.set_params(**other))
     assert found.shape != expected.shape or not np.allclose(found, expected)
     assert len(calls) == 2
-    model.partial_fit(X, targets)
-    scores(model)
+    model.partial_fit(X, targets).partial_fit(X, targets)
+    assert len(calls) == 2
+    expected = scores(model)
+    assert len(calls) == 3
+    np.testing.assert_array_equal(scores(pickle.loads(pickle.dumps(model))), expected)
     assert len(calls) == 3
 
 
+@every_model
+def test_fitted_attributes_are_there_after_fit(make, counted):
+    calls = counted(type(make()._rule()), "solve")
+    model = make().fit(X, MODELS[make][0])
+    for name in (name for name in dir(make) if name.endswith("_") and not name.endswith("__")):
+        getattr(model, name)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [({"equal_rank": 61}, "more than the 60 samples"), ({"blocks": BLOCKS, "block_weights": [1]}, "2 numbers")],
+)
+def test_what_has_no_solution_is_refused_by_fit_which_changes_nothing(parameters, message):
+    model = StreamingRidgeClassifier().fit(X[:50], LABELS[:50])
+    learned = model._learned
+    with pytest.raises(ValueError, match=message):
+        model.set_params(**parameters).fit(X, LABELS)
+    assert model._learned is learned
+    assert model.n_samples_seen_ == 50
+
+
 def test_samples_to_leave_out_later_do_not_change_the_solution(counted):
+    calls = counted(type(StreamingRidge()._rule()), "solve")
     model = StreamingRidge().fit(X, Y)
-    calls = counted(type(model._rule()), "solve")
     expected = model.predict(X)
     np.testing.assert_array_equal(model.set_params(n_left_out=5).predict(X), expected)
     assert len(calls) == 1

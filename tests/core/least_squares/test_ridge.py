@@ -231,11 +231,13 @@ def single_and_double(n_rows, seed):
 @pytest.mark.parametrize("n_rows", [40, 119, 120, 200])
 def test_penalties_from_products_in_single_precision_are_those_from_double(n_rows, seed):
     waves, targets, *both = single_and_double(n_rows, seed)
-    found = []
-    for ridge in both:
+
+    def penalties(ridge):
         rows = LeftOut(ridge.transform(waves), targets, *np.ones((2, n_rows)))
         errors = ridge.generalized_error, ridge.negative_evidence, lambda a: rows.mean_square(ridge.leave_out(a, rows))
-        found.append([ridge.find_penalty(error) for error in errors])
+        return [ridge.find_penalty(error) for error in errors]
+
+    found = [penalties(ridge) for ridge in both]
     np.testing.assert_allclose(found[0], found[1], rtol=1e-3)
     assert min(found[0]) > 10 * both[0].components.rounding
 
