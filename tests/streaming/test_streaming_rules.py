@@ -2,6 +2,7 @@
 
 import dataclasses
 import pickle
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from oracles import close, histograms
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
 
-from histogp import streaming
+from histogp import feature_maps, kernels, streaming
 from histogp.feature_maps import AdditiveChi2Map, BlockMap, ExpChi2Sampler
 from histogp.feature_maps._adapters import as_map, fit_map
 from histogp.streaming import (
@@ -57,6 +58,15 @@ def counted(monkeypatch):
 def test_all_models_are_here():
     found = {getattr(streaming, name) for name in streaming.__all__}
     assert {one for one in found if isinstance(one, type) and issubclass(one, StreamingModel)} == set(MODELS)
+
+
+def test_what_draws_at_random_has_a_seed_by_default():
+    packages = (streaming, feature_maps, kernels)
+    made = {name: getattr(package, name) for package in packages for name in package.__all__}
+    found = {name: signature(one).parameters for name, one in made.items() if callable(one)}
+    seeds = {name: given["random_state"].default for name, given in found.items() if "random_state" in given}
+    assert {"StreamingRidge", "StreamingRidgeClassifier", "ExpChi2Sampler", "SkewedChi2Map", "ExpChi2"} <= set(seeds)
+    assert set(seeds.values()) == {0}
 
 
 @every_model
