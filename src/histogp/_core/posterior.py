@@ -23,7 +23,15 @@ from histogp._core.operators.contract import (
 )
 from histogp._core.predict_only import Predictor, read_tables, write_features, write_tables
 from histogp._core.predictors import QuantizedMean, Table, codes_of
-from histogp._core.probability import Dirichlet, DirichletProblem, LeftOut, fit_temperature, leave_one_out
+from histogp._core.probability import (
+    Dirichlet,
+    DirichletProblem,
+    LeftOut,
+    fit_temperature,
+    leave_rows_out,
+    log_probabilities,
+)
+from histogp._core.repeats import LabeledScores, fit_to_left_out
 from histogp._core.search.feature_objective import FeatureObjective
 from histogp._core.search.objectives import Data, bound_of, quadrature_of
 from histogp._core.solvers import build_system, system_kind, update_system
@@ -40,6 +48,7 @@ from histogp._core.solvers.problem import (
 from histogp._core.solvers.system import MOST_OUTPUTS, System
 from histogp._core.support import SupportMean, quantized_mean
 from histogp._core.threads import Lazy, Versions
+from histogp._core.training_targets import TrainingTargets
 from histogp._core.variance import METHODS, Shape, Variance, VarianceMethod, VarianceOptions
 from histogp._core.variance.precise import shortfall_of
 from histogp.errors import ModelFileError
@@ -74,12 +83,15 @@ class PredictionOptions:
 class Posterior:
     """Immutable. What is prepared lazily lives behind a lock, so that threads may share it.
 
+    N are the rows of the operator, one for all samples with the same features.
+
     alpha : (N, M), the solution of ``(K + diag(noise)) alpha = targets`` (gp-hik-ijcv2016, eq. 2).
     targets : (N, M).
     residual : the largest residual of the solution, relative to the largest target of its output.
     seed : of all random choices that are made later.
     system : what has solved for alpha, where it is worth keeping for updates; not copied, and in no file.
     tables : what was prepared before and restored from a file or a copy: versions and values by name.
+    given : what the samples say; None if each has a row of its own.
     """
 
     includes_training = True
@@ -94,6 +106,7 @@ class Posterior:
         seed: int = 0,
         tables: Versions | None = None,
         system: System | None = None,
+        given: TrainingTargets | None = None,
     ):
         """Keep the solution; nothing is computed until it is asked for."""
         self.operator = operator
@@ -102,6 +115,7 @@ class Posterior:
         self.targets = targets
         self.residual = residual
         self.seed = seed
+        self.given = TrainingTargets(targets, noise) if given is None else given
         self.kept_system = system
         self.lazy = Lazy()
         for name, (version, value) in (tables or {}).items():
@@ -120,26 +134,37 @@ class Posterior:
         """Write the training samples, the solution, and what was prepared into a model file."""
         self.operator.to_state(writer.child("data"))
         writer.put("alpha", self.alpha)
-        self.noise.to_state(writer.child("noise"))
+        self.given.noise.to_state(writer.child("noise"))
         write_tables(self, writer, include_training=True)
         weights = self.lazy.present("feature-weights")
         if weights is not None:
             writer.put("feature_weights", weights)
 
     @classmethod
-    def from_state(cls, reader: Reader, operator: KernelOperator, targets: Array, residual: float) -> Posterior:
-        """The posterior of these targets (N, M) in a model file; believes nothing."""
-        n_samples, n_outputs = targets.shape
-        alpha = reader.array("alpha", np.float64, (n_samples, n_outputs))
-        noise = Noise.from_state(reader.child("noise"), targets)
-        seed, tables = read_tables(reader, Shape(operator.kernel, n_samples))
+    def from_state(
+        cls,
+        reader: Reader,
+        operator: KernelOperator,
+        targets: Array,
+        residual: float,
+        row_of: Array | None = None,
+        unit: float = 1.0,
+    ) -> Posterior:
+        """The posterior of targets (n_samples, M) in a model file; believes nothing.
+
+        row_of, unit : as `TrainingTargets` has them
+        """
+        n_rows, n_outputs = operator.n_samples, targets.shape[1]
+        alpha = reader.array("alpha", np.float64, (n_rows, n_outputs))
+        given = TrainingTargets(targets, Noise.from_state(reader.child("noise"), targets), row_of, unit)
+        seed, tables = read_tables(reader, Shape(operator.kernel, n_rows))
         if reader.has("feature_weights"):
             features = operator.offer(Features)
             if features is None:
                 raise ModelFileError("its weights are not those of its kernel.")
             weights = reader.array("feature_weights", np.float64, (features.n_components, n_outputs))
             tables["feature-weights"] = (None, weights)
-        return cls(operator, noise, alpha, targets, residual, seed, tables)
+        return cls(operator, given.row_noise, alpha, given.row_targets, residual, seed, tables, given=given)
 
     def predictor_to_state(self, writer: Writer, grid: Grid | None) -> None:
         """Write what predicts without the training samples into a model file: `Predictor.from_state` reads it.
@@ -267,30 +292,50 @@ class Posterior:
 
     def leave_one_out(self, options: VarianceOptions) -> LeftOut:
         """Some training samples, and the means and latent variances that they would have if they were not there."""
-        return leave_one_out(self, options)
+        found = leave_rows_out(self, options)
+        return found if self.given.row_of is None else found.of_samples(self.given, self.alpha)
 
     def temperature(self, options: VarianceOptions) -> tuple[float, str | None]:
         """The factor that makes scores the logarithms of probabilities, up to a constant; and a shortfall, or None."""
+        of_scores = lambda temperature, scores: log_probabilities(scores, temperature)  # noqa: E731
+        return self._fitted_to_left_out("temperature", fit_temperature, of_scores, options)
+
+    def _fitted_to_left_out(
+        self, name: str, fit: Any, log_probabilities: Any, options: VarianceOptions
+    ) -> tuple[Any, str | None]:
+        """What `fit_to_left_out` makes of left-out samples, kept under a name; and a shortfall, or None."""
         found: list[LeftOut] = []
 
-        def fit() -> float:
-            found.append(self.leave_one_out(options))
-            left_out = found[0]
-            codes = codes_of(self.targets)[left_out.index]
-            return fit_temperature(left_out.means, codes, 1 / self.noise.sample[left_out.index])
+        def make() -> Any:
+            rows, given = leave_rows_out(self, options), self.given
+            found.append(rows)
+            codes, weights = codes_of(given.targets), given.weights
+            units = np.minimum(weights, 1.0)
+            row_of = np.arange(len(codes)) if given.row_of is None else given.row_of
+            index = np.flatnonzero(np.isin(row_of, rows.index))
+            row_of = row_of[index]
 
-        value = self.lazy.get("temperature", fit, keep=True)
+            def labeled(scores: Array) -> LabeledScores:
+                return LabeledScores(scores, codes[index], weights[index], units[index], row_of)
+
+            return fit_to_left_out(
+                fit,
+                log_probabilities,
+                labeled(rows.means[np.searchsorted(rows.index, row_of)]),
+                lambda: labeled(rows.of_samples(given, self.alpha, units=True).means),
+            )
+
+        value = self.lazy.get(name, make, keep=True)
         return value, found[0].shortfall if found else None
 
     def dirichlet(self, options: VarianceOptions) -> Dirichlet:
         """A second model, made for probabilities."""
-        codes = codes_of(self.targets)
-        n_classes = max(self.targets.shape[1], 2)
-        weights = self.noise.sample.mean() / self.noise.sample
+        given, n_classes = self.given, max(self.targets.shape[1], 2)
 
         def make() -> Dirichlet:
             rng = np.random.default_rng(self.seed)
-            problem = DirichletProblem.build(self.operator, codes, n_classes, weights, rng)
+            codes = codes_of(given.targets)
+            problem = DirichletProblem.build(self.operator, codes, n_classes, given.weights, given.row_of, rng)
             solver = options.solver
             found, _ = condition(problem.operator, problem.noise, problem.targets, solver, rng, seed=self.seed)
             return Dirichlet(found, problem.center)
@@ -301,23 +346,24 @@ class Posterior:
         self,
         operator: KernelOperator,
         rows: Rows,
-        noise: Noise,
-        targets: Array,
+        given: TrainingTargets,
         options: SolverOptions,
         start: Array | None,
     ) -> tuple[Posterior, Solution]:
         """Condition on targets of the operator with further ``rows``, perhaps none, after those that are there."""
+        noise, targets = given.row_noise, given.row_targets
+        known: dict[str, Any] = {"seed": self.seed, "keep": True, "given": given}
         # Where further samples have brought another feature map, what was known is of no use.
         system = self.kept_system if operator.kernel is self.operator.kernel else None
         if system is not None:
             system = update_system(system.with_options(options), operator, rows, noise, targets.shape[1])
         rng = np.random.default_rng(self.seed)
-        found = condition(operator, noise, targets, options, rng, seed=self.seed, start=start, system=system, keep=True)
+        found = condition(operator, noise, targets, options, rng, start=start, system=system, **known)
         if found[1].converged or system is None:
             return found
         # What was right for the samples before is not for these.
         start = found[0].alpha
-        return condition(operator, noise, targets, options, rng, seed=self.seed, start=start, keep=True)
+        return condition(operator, noise, targets, options, rng, start=start, **known)
 
     def log_likelihood(
         self,
@@ -331,7 +377,22 @@ class Posterior:
         n_probes: int | None,
         max_error: float | None,
     ) -> Likelihood:
-        """The likelihood of the targets, also under another kernel (None: the present one) or noise."""
+        """The likelihood of all samples, also under another kernel (None: the present one) or noise."""
+        found = self._row_likelihood(kernel, noise_factor, method, options, seed, bound, n_probes, max_error)
+        return replace(found, value=found.value + self.given.scaled(noise_factor).log_scatter())
+
+    def _row_likelihood(
+        self,
+        kernel: KernelValue | None,
+        noise_factor: float,
+        method: str,
+        options: SolverOptions,
+        seed: int,
+        bound: BoundName,
+        n_probes: int | None,
+        max_error: float | None,
+    ) -> Likelihood:
+        """The likelihood of the targets of rows."""
         operator = self.operator
         if kernel is not None:
             operator = tuning_of(operator).with_kernel(kernel)
@@ -358,10 +419,12 @@ class Posterior:
             return SupportMean.build(operator.kernel, rows, self.alpha, means, grid, self.seed, n_threads)
         table = require(self.operator, Tables, 'prediction="quantized"').grid_table(self.alpha, grid)
         # ||alpha||_1 <= sqrt(N) ||alpha||_2, and the system that alpha solves has the right-hand side y - r.
-        root = np.sqrt(len(self.targets))
-        largest = np.abs(self.targets).max(axis=0)
-        sides = np.linalg.norm(self.targets, axis=0) + root * self.residual * largest
-        bounds = root * sides / self.noise.diagonals().min(axis=0)
+        # The solution for all samples has the same residuals, and its norm is no smaller than that for the rows.
+        targets, noise = self.given.targets, self.given.noise
+        root = np.sqrt(len(targets))
+        largest = np.abs(targets).max(axis=0)
+        sides = np.linalg.norm(targets, axis=0) + root * self.residual * largest
+        bounds = root * sides / noise.diagonals().min(axis=0)
         return QuantizedMean(table, grid, np.abs(self.alpha).sum(axis=0), bounds)
 
 
@@ -377,11 +440,12 @@ def condition(
     callback: Callback | None = None,
     system: System | None = None,
     keep: bool = False,
+    given: TrainingTargets | None = None,
 ) -> tuple[Posterior, Solution]:
     """Condition the process on ``targets`` (N, M).
 
     ``system`` is that of the operator and noise, if it is there already. The posterior keeps it if ``keep`` says that
-    updates will follow, or if that costs little.
+    updates will follow, or if that costs little. ``given`` is what samples say, of which noise and targets come.
     """
     if system is None:
         system = build_system(operator, noise, targets.shape[1], options, rng)
@@ -390,7 +454,7 @@ def condition(
     if not (np.isfinite(residual) and np.all(np.isfinite(solution.values))):
         raise ValueError("The solution overflows; scale features, targets and weights to moderate values.")
     kept = system if keep or system.is_light else None
-    posterior = Posterior(operator, noise, solution.values, targets, residual, seed, system=kept)
+    posterior = Posterior(operator, noise, solution.values, targets, residual, seed, system=kept, given=given)
     # Now, while the operator still keeps the features of the training samples; where noise is tiny, these weights are
     # better than those that follow from alpha.
     if (weights := system.mean_weights(targets)) is not None:

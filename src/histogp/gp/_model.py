@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 from sklearn.utils.validation import check_is_fitted
 
 from histogp._core.data import Array, Rows
+from histogp._core.equal_rows import content_hash, number_added, number_rows
 from histogp._core.layouts import Grid
 from histogp._core.operators.contract import (
     Approximate,
@@ -27,7 +28,6 @@ from histogp._core.operators.contract import (
 from histogp._core.posterior import Posterior, PredictionOptions, condition
 from histogp._core.predict_only import Predictor
 from histogp._core.predictors import Codec
-from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import Row
 from histogp._core.solvers.problem import Solution, SolverOptions
 from histogp._core.threads import announce_compilation
@@ -432,19 +432,23 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         if not encoded.kept.all():
             X, y = X[encoded.kept], None if y is None else y[encoded.kept]
         announce_compilation()
+        numbered = number_rows(X, number_of_threads(self.n_jobs))
+        encoded = encoded.placed(numbered)
         problem = task.problem(encoded, self.noise)
         metadata = {"sample_weight": encoded.samples.weights}
         of_fit = {"estimator": self, "X": X, "y": y, "metadata": metadata}
         context.call_on_fit_task_begin(**of_fit)
-        adapted = kernel._adapt(X, problem.targets, self.noise)
-        operator = adapted.kernel._operator(adapted.value, X, number_of_threads(self.n_jobs))
+        distinct = X if len(numbered.first) == X.shape[0] else X[numbered.first]
+        adapted = kernel._adapt(distinct, problem.row_targets, self.noise)
+        operator = adapted.kernel._operator(adapted.value, distinct, number_of_threads(self.n_jobs))
         if self.prediction == "quantized" and operator.offer(Matrix) is None:
             require(operator, Tables, 'prediction="quantized"')
         seed = int(check_random_state(self.random_state).randint(2**31))
         rng = np.random.default_rng(seed)
         options = self._solver_options()
-        targets = problem.targets
-        self._say(f"{operator.n_samples} samples, {operator.n_features} features, {targets.shape[1]} outputs sorted")
+        of_them = f" ({operator.n_samples} distinct)" if operator.n_samples < X.shape[0] else ""
+        n_outputs = problem.targets.shape[1]
+        self._say(f"{X.shape[0]} samples{of_them}, {operator.n_features} features, {n_outputs} outputs sorted")
 
         def after(step: str, message: str, level: int, **state: Any) -> bool:
             self._say(message, level)
@@ -457,25 +461,28 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
                 raise ValueError(
                     'weights="ard" are learned from the data: give optimize="gradient", or numbers as weights.'
                 )
-            tuned = Tuned(adapted.kernel, float(adapted.noise), operator, problem.noise)
+            tuned = Tuned(adapted.kernel, float(adapted.noise), operator, problem)
         else:
-            data = Data(operator, problem.noise, targets)
             after_evaluation = lambda row: after("evaluation", describe_evaluation(row), 1)  # noqa: E731
             labels = {"is_classification": task.is_classification}
-            tuned = tune(self.optimize, adapted.kernel, adapted.noise, data, options, rng, after_evaluation, **labels)
+            start = adapted.kernel, adapted.noise, operator, problem
+            tuned = tune(self.optimize, *start, options, rng, after_evaluation, **labels)
+        given = tuned.given
+        noise, targets = given.row_noise, given.row_targets
 
         def state(codec: Codec, alpha: Array, residual: float) -> dict[str, Any]:
-            posterior = Posterior(tuned.operator, tuned.noise, alpha, targets, residual, seed)
+            posterior = Posterior(tuned.operator, noise, alpha, targets, residual, seed, given=given)
             found = {"kernel_": tuned.kernel, "noise_": tuned.noise_value, "_codec": codec, "_posterior": posterior}
             return {**found, **codec.attributes()}
 
         posterior, solution = condition(
             tuned.operator,
-            tuned.noise,
+            noise,
             targets,
             options,
             rng,
             seed=seed,
+            given=given,
             start=tuned.alpha,
             callback=lambda iteration, residuals, present: after(
                 "iteration",
@@ -486,7 +493,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         )
         for name in SEARCH_ATTRIBUTES:
             self.__dict__.pop(name, None)
-        self._set_fitted(task, encoded, tuned, posterior, solution, (0, operator.n_samples))
+        self._set_fitted(task, encoded, tuned, posterior, solution, (0, X.shape[0]))
         fitted = lambda: state(self._codec, posterior.alpha, posterior.residual)  # noqa: E731
         context.call_on_fit_task_end(**of_fit, reconstruction_attributes=fitted)
 
@@ -497,13 +504,19 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         posterior = self._posterior.with_training()
         encoded = task.extend(self._codec, self._samples, y, check_sample_weight(sample_weight, X), declared)
         rows = Rows.from_array(X if encoded.kept.all() else X[encoded.kept], number_of_threads(self.n_jobs))
-        alpha = np.concatenate([posterior.alpha, np.zeros((rows.n_rows, posterior.alpha.shape[1]))])
-        self._resume(encoded, updates_of(posterior.operator).extend(rows), rows, alpha, rows.n_rows)
+        updates, hashes = updates_of(posterior.operator), self._samples.hashes
+        hashes = content_hash(updates.training_rows()) if hashes is None else hashes
+        numbered = number_added(rows, hashes, updates.training_rows)
+        added = rows if len(numbered.first) == rows.n_rows else rows.take(numbered.first)
+        operator = updates.extend(added) if added.n_rows else posterior.operator
+        alpha = np.concatenate([posterior.alpha, np.zeros((added.n_rows, posterior.alpha.shape[1]))])
+        self._resume(encoded.placed(numbered), operator, added, alpha, rows.n_rows)
 
     def _change(self, encoded: Encoded[Any], n_changed: int) -> None:
         """Learn from the samples that are kept of the present ones, perhaps with other labels."""
         posterior = self._posterior.with_training()
-        operator, alpha, kept = posterior.operator, posterior.alpha, encoded.kept
+        operator, alpha = posterior.operator, posterior.alpha
+        kept = np.isin(np.arange(operator.n_samples), self._samples.row_of[encoded.kept])
         if kept.all():
             none = Rows.from_array(np.empty((0, operator.n_features)))
             self._resume(encoded, operator, none, alpha, n_changed)
@@ -516,9 +529,9 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     ) -> None:
         """Learn from changed samples, starting from what is known.
 
-        operator : of the changed samples
-        added : samples after the old ones; None if samples were removed
-        alpha : the present solution at the changed samples, (N, M) with the present outputs
+        operator : of the rows of the changed samples
+        added : rows after the old ones; None if rows were removed
+        alpha : the present solution at the rows, (n_rows, M) with the present outputs
         """
         announce_compilation()
         task, before = self._task(), self._posterior.with_training()
@@ -527,28 +540,29 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         problem = task.problem(encoded, self.noise_)
         start = task.warm_start(alpha, self._codec, encoded.codec, problem.noise.n_matrices == 1)
         kernel = self.kernel_
-        adapted = self._adapt_again(operator, problem.targets, before.operator.n_samples)
+        adapted = self._adapt_again(operator, problem.row_targets, before.operator.n_samples)
         if adapted is not None:
             kernel, operator, added = adapted.kernel, tuning_of(operator).with_kernel(adapted.value), None
-        tuned = Tuned(kernel, self.noise_, operator, problem.noise)
+        tuned = Tuned(kernel, self.noise_, operator, problem)
         rng = np.random.default_rng(before.seed)
         since_search = (self._since_search[0] + n_changed, self._since_search[1])
         if self.optimize is not None and search_is_due(self.optimize, *since_search):
-            tuned = self._search_again(self.optimize, tuned, problem.targets, rng)
-            since_search = (0, operator.n_samples)
+            tuned = self._search_again(self.optimize, tuned, rng)
+            since_search = (0, len(encoded.samples.ids))
         elif hasattr(self, "log_marginal_likelihood_"):  # of other samples
             self.log_marginal_likelihood_ = self.log_marginal_likelihood_error_ = np.nan
         self._announce_approximation(before.operator, operator)
         if tuned.path is None and added is not None:
-            posterior, solution = before.updated(operator, added, problem.noise, problem.targets, options, start)
+            posterior, solution = before.updated(operator, added, problem, options, start)
         else:
             posterior, solution = condition(
                 tuned.operator,
-                tuned.noise,
-                problem.targets,
+                tuned.given.row_noise,
+                tuned.given.row_targets,
                 options,
                 rng,
                 seed=before.seed,
+                given=tuned.given,
                 start=start if tuned.alpha is None else tuned.alpha,
                 keep=True,
             )
@@ -559,7 +573,8 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         name = approximation_of(after)
         if name != approximation_of(before):
             what = "exact" if name is None else f"approximated ({name})"
-            warn(f"With {after.n_samples:,} training samples the kernel is {what} from now on.", ApproximationWarning)
+            of_them = f"{after.n_samples:,} distinct training samples"
+            warn(f"With {of_them} the kernel is {what} from now on.", ApproximationWarning)
 
     def _adapt_again(self, operator: KernelOperator, targets: Array, n_before: int) -> Adapted | None:
         """The kernel with what it takes from the samples taken again, as long as they were few."""
@@ -578,10 +593,9 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         is_alike = self._fit_kernel.get_params().keys() == self.kernel_.get_params().keys()
         return self._fit_kernel if is_alike else as_kernel(self.kernel_)
 
-    def _search_again(self, optimize: str | Optimizer, given: Tuned, targets: Array, rng: np.random.Generator) -> Tuned:
+    def _search_again(self, optimize: str | Optimizer, present: Tuned, rng: np.random.Generator) -> Tuned:
         """Search for hyperparameters from those that were found before."""
-        kernel, value = given.kernel._to_search(self._given_kernel(), given.operator.kernel)
-        data = Data(tuning_of(given.operator).with_kernel(value), given.noise, targets)
+        kernel, value = present.kernel._to_search(self._given_kernel(), present.operator.kernel)
 
         def report(row: Row) -> bool:
             self._say(describe_evaluation(row))
@@ -590,8 +604,9 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         return tune(
             optimize,
             kernel,
-            given.noise_value,
-            data,
+            present.noise_value,
+            tuning_of(present.operator).with_kernel(value),
+            present.given,
             self._solver_options(),
             rng,
             report,
@@ -624,7 +639,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         codec = self._without_shortfall(task.complete_codec(encoded, posterior, self.noise_, self._options))
         self._install(posterior, codec, encoded.samples)
         self.feature_relevance_ = posterior.operator.relevance()
-        self.n_samples_ = posterior.operator.n_samples
+        self.n_samples_ = len(encoded.samples.ids)
         self.n_nonzeros_ = posterior.operator.n_nonzeros
         self.n_iter_ = solution.n_iterations
         self.residual_ = solution.relative_residuals
@@ -641,7 +656,8 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         if samples is None:
             return
         self._samples = samples
-        self.alpha_ = posterior.alpha[:, 0] if codec.is_vector else posterior.alpha[:]
+        alpha = posterior.given.sample_alpha(posterior.alpha)
+        self.alpha_ = alpha[:, 0] if codec.is_vector else alpha[:]
         self.ids_ = samples.ids[:]
         for view in (self.alpha_, self.ids_):
             view.flags.writeable = False  # the model goes on using them
@@ -653,8 +669,10 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         operator = tuning_of(before.operator).with_kernel(adapted.value)
         seed = int(check_random_state(self.random_state).randint(2**31))
         rng = np.random.default_rng(seed)
-        scaled = before.noise.scaled(noise / self.noise_)
-        posterior, _ = condition(operator, scaled, before.targets, self._solver_options(), rng, seed=seed)
+        given = before.given.scaled(noise / self.noise_)
+        posterior, _ = condition(
+            operator, given.row_noise, given.row_targets, self._solver_options(), rng, seed=seed, given=given
+        )
         other = copy.copy(self)
         other.kernel_, other.noise_ = adapted.kernel, noise
         other._install(posterior, self._codec, self._samples)
@@ -670,8 +688,9 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     def _training_samples(self) -> tuple[Any, Array, Array]:
         """X as CSR, y and the weights of the samples that the model keeps."""
         posterior = self._posterior.with_training()
-        rows = updates_of(posterior.operator).training_rows()
-        return rows.to_csr(), self._codec.labels_of(self._samples.y), self.noise_ / posterior.noise.sample
+        rows, given = updates_of(posterior.operator).training_rows(), posterior.given
+        rows = rows if given.row_of is None else rows.take(given.row_of)
+        return rows.to_csr(), self._codec.labels_of(self._samples.y), self.noise_ / given.noise.sample
 
     # Prediction
 
