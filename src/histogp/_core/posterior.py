@@ -200,8 +200,8 @@ class Posterior:
 
     @property
     def largest_noise(self) -> Array:
-        """The noise of each sample, the largest one where outputs have their own, (N,)."""
-        return self.noise.diagonals().max(axis=1)
+        """The noise of each row, from the largest ones of samples where outputs have their own, (N,)."""
+        return self.given.largest_row_noise
 
     def mean(self, rows: Rows, n_threads: int = 1) -> Array:
         """``k(x)^T alpha`` for each test row, (n, M)."""

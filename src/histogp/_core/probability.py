@@ -32,14 +32,14 @@ class LeftOut:
     """Some training samples, or rows of equal ones, and what would be predicted for each if it were not there.
 
     index : (n,), their numbers; means : (n, M); latent : (n, M) or (n, 1), the variance that the system has
-    remainder : (n, 1) or a number, what features leave of the prior variance
+    remainder : (n, 1), what features leave of the prior variance
     shortfall : a sentence if the solver fell short, or None
     """
 
     index: Array
     means: Array
     latent: Array
-    remainder: Array | float = 0.0
+    remainder: Array
     shortfall: str | None = None
 
     @property
@@ -49,9 +49,8 @@ class LeftOut:
 
     def of_samples(self, given: TrainingTargets, alpha: Array, *, units: bool = False) -> LeftOut:
         """The samples of rows, each left out alone; see `TrainingTargets.left_out`."""
-        index, place, means, latent = given.left_out(self.index, self.latent, alpha, units=units)
-        remainder = self.remainder[place] if isinstance(self.remainder, np.ndarray) else self.remainder
-        return LeftOut(index, means, latent, remainder, self.shortfall)
+        found = given.left_out(self.index, self.latent, alpha, units=units)
+        return LeftOut(found.index, found.means, found.variances, self.remainder[found.place], self.shortfall)
 
 
 def leave_rows_out(posterior: Any, options: VarianceOptions) -> LeftOut:
@@ -76,9 +75,10 @@ def leave_rows_out(posterior: Any, options: VarianceOptions) -> LeftOut:
         tables = posterior.prepared(CALIBRATED, options, keep=False)
         index, latent, shortfall = tables.left_out, tables.left_out_variances[:, None], tables.shortfall
     means = targets[index] - alpha[index] * (latent + noise.diagonals()[index])
-    remainder: Array | float = 0.0
+    remainder = np.zeros((len(index), 1))
     if (features := operator.offer(Features)) is not None:
-        remainder = np.reshape(features.remainder(updates_of(operator).training_rows().take(index)), (-1, 1))
+        left = features.remainder(updates_of(operator).training_rows().take(index))
+        remainder = np.broadcast_to(np.reshape(left, (-1, 1)), remainder.shape)
     return LeftOut(index, means, latent, remainder, shortfall)
 
 

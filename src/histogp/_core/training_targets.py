@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -43,6 +42,14 @@ class TrainingTargets:
     def row_noise(self) -> Noise:
         """Noise of the rows."""
         return self._merged[1]
+
+    @property
+    def largest_row_noise(self) -> Array:
+        """The noise of the rows, (n_rows,), if that of every sample were its largest one of all outputs."""
+        if self.noise.n_matrices == 1:
+            return self.row_noise.sample
+        largest = Noise(self.noise.diagonals().max(axis=1))
+        return TrainingTargets(self.targets[:, :0], largest, self.row_of).row_noise.sample
 
     @property
     def weights(self) -> Array:
@@ -157,7 +164,8 @@ class TrainingTargets:
         return targets, replace(noise, mixed=rows[mixed], shares=shares / total[mixed])
 
 
-class LeftOutSamples(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class LeftOutSamples:
     """Some samples, and what would be predicted for each if it were not there.
 
     index : (n,), their numbers; place : (n,), that of their row among the rows that were asked for

@@ -463,10 +463,17 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
                 )
             tuned = Tuned(adapted.kernel, float(adapted.noise), operator, problem)
         else:
-            after_evaluation = lambda row: after("evaluation", describe_evaluation(row), 1)  # noqa: E731
-            labels = {"is_classification": task.is_classification}
-            start = adapted.kernel, adapted.noise, operator, problem
-            tuned = tune(self.optimize, *start, options, rng, after_evaluation, **labels)
+            tuned = tune(
+                self.optimize,
+                adapted.kernel,
+                adapted.noise,
+                operator,
+                problem,
+                options,
+                rng,
+                lambda row: after("evaluation", describe_evaluation(row), 1),
+                is_classification=task.is_classification,
+            )
         given = tuned.given
         noise, targets = given.row_noise, given.row_targets
 
