@@ -290,10 +290,14 @@ class Posterior:
         tight = replace(options, tol=min(options.tol, VARIANCE_TOL))
         return build_system(self.operator, noise, n_outputs, tight, np.random.default_rng(self.seed))
 
-    def leave_one_out(self, options: VarianceOptions) -> LeftOut:
-        """Some training samples, and the means and latent variances that they would have if they were not there."""
-        found = leave_rows_out(self, options)
-        return found if self.given.row_of is None else found.of_samples(self.given, self.alpha)
+    def leave_one_out(self, options: VarianceOptions, *, units: bool = False) -> LeftOut:
+        """Some training samples, and the means and latent variances that they would have if they were not there.
+
+        units : a weight counts like repeated samples, of which one is left out; of a weight below one all of it
+        """
+        found, given = leave_rows_out(self, options), self.given
+        is_whole = given.row_of is None and not (units and given.weights.max() > 1)
+        return found if is_whole else found.of_samples(given, self.alpha, units=units)
 
     def temperature(self, options: VarianceOptions) -> tuple[float, str | None]:
         """The factor that makes scores the logarithms of probabilities, up to a constant; and a shortfall, or None."""

@@ -365,7 +365,7 @@ class OneClass:
         """The codec with its offset: a quantile of the scores of the samples, left out one at a time if "auto"."""
         weights, part = encoded.samples.weights, self.contamination
         if self.contamination == "auto":
-            left_out = posterior.leave_one_out(options().variance)
+            left_out = posterior.leave_one_out(options().variance, units=True)
             scores, shortfall = self._score(left_out.means[:, 0], left_out.variances[:, 0], noise), left_out.shortfall
             weights, part = weights[left_out.index], REJECTED_SHARE
         else:

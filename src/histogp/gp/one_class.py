@@ -40,8 +40,8 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         Where ``offset_`` lies. A number is the part of the training samples that count as outliers, as elsewhere in
         scikit-learn: right for finding outliers among them. A training sample is more like the training samples than
         any new one, so that many more of the new ones will count. For new samples take "auto", which judges each
-        training sample by all the others: one in twenty of new samples of the same kind counts as an outlier. It
-        needs a variance that is no mere bound.
+        training sample by all the others, a weight like so many equal samples: one in twenty of new samples of the same
+        kind counts as an outlier. It needs a variance that is no mere bound.
     solver : {"auto", "cg", "cholesky"}, default="auto"
         "auto" factorizes up to about 2,000 samples, up to 8,192 with a kernel of features, and with no more features
         than that; it iterates above.
