@@ -89,6 +89,9 @@ def make_models(folder: Path) -> None:
             histogp.HistogramGPRegressor("hik-exp", normalize_y=True, random_state=0).fit(X, X[:, :2]),
             histogp.HistogramGPClassifier(learned, optimize=optimizer, random_state=0).fit(X, names),
             histogp.HistogramGPOneClass(criterion="mean", random_state=0).fit(X),
+            histogp.HistogramGPClassifier(class_weight="balanced-ovr", random_state=0).fit(
+                np.vstack([X, X[::2]]), np.concatenate([names, names[:20]])
+            ),
             prepared(
                 histogp.HistogramGPClassifier(kernel, random_state=0).fit(rng.random((300, 5)), rng.random(300) > 0.5)
             ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -85,13 +86,12 @@ class Posterior:
 
     N are the rows of the operator, one for all samples with the same features.
 
+    given : what the samples say, and with that ``targets`` (N, M) and ``noise`` of the rows.
     alpha : (N, M), the solution of ``(K + diag(noise)) alpha = targets`` (gp-hik-ijcv2016, eq. 2).
-    targets : (N, M).
     residual : the largest residual of the solution, relative to the largest target of its output.
     seed : of all random choices that are made later.
     system : what has solved for alpha, where it is worth keeping for updates; not copied, and in no file.
     tables : what was prepared before and restored from a file or a copy: versions and values by name.
-    given : what the samples say; None if each has a row of its own.
     """
 
     includes_training = True
@@ -99,28 +99,24 @@ class Posterior:
     def __init__(
         self,
         operator: KernelOperator,
-        noise: Noise,
+        given: TrainingTargets,
         alpha: Array,
-        targets: Array,
         residual: float,
         seed: int = 0,
         tables: Versions | None = None,
         system: System | None = None,
-        given: TrainingTargets | None = None,
     ):
         """Keep the solution; nothing is computed until it is asked for."""
         self.operator = operator
-        self.noise = noise
+        self.given = given
         self.alpha = alpha
-        self.targets = targets
         self.residual = residual
         self.seed = seed
-        self.given = TrainingTargets(targets, noise) if given is None else given
         self.kept_system = system
         self.lazy = Lazy()
         for name, (version, value) in (tables or {}).items():
             self.lazy.put(name, value, version, keep=True)
-        if system is not None and system.serves_any and noise.n_matrices == 1:
+        if system is not None and system.serves_any and given.noise.n_matrices == 1:
             self.lazy.put(f"system-{system.options.solver}", system, MOST_OUTPUTS)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -164,7 +160,7 @@ class Posterior:
                 raise ModelFileError("its weights are not those of its kernel.")
             weights = reader.array("feature_weights", np.float64, (features.n_components, n_outputs))
             tables["feature-weights"] = (None, weights)
-        return cls(operator, given.row_noise, alpha, given.row_targets, residual, seed, tables, given=given)
+        return cls(operator, given, alpha, residual, seed, tables)
 
     def predictor_to_state(self, writer: Writer, grid: Grid | None) -> None:
         """Write what predicts without the training samples into a model file: `Predictor.from_state` reads it.
@@ -193,6 +189,16 @@ class Posterior:
     def kernel(self) -> KernelValue:
         """The frozen value of the kernel."""
         return self.operator.kernel
+
+    @property
+    def noise(self) -> Noise:
+        """The noise of the rows."""
+        return self.given.row_noise
+
+    @property
+    def targets(self) -> Array:
+        """The targets of the rows, (N, M)."""
+        return self.given.row_targets
 
     def tables(self) -> Versions:
         """What was prepared so far and is worth keeping in files and copies: versions and values by name."""
@@ -307,30 +313,28 @@ class Posterior:
     def _fitted_to_left_out(
         self, name: str, fit: Any, log_probabilities: Any, options: VarianceOptions
     ) -> tuple[Any, str | None]:
-        """What `fit_to_left_out` makes of left-out samples, kept under a name; and a shortfall, or None."""
+        """What `fit_to_left_out` makes of training samples, kept under a name; and a shortfall, or None."""
         found: list[LeftOut] = []
 
         def make() -> Any:
-            rows, given = leave_rows_out(self, options), self.given
-            found.append(rows)
-            codes, weights = codes_of(given.targets), given.weights
-            units = np.minimum(weights, 1.0)
-            row_of = np.arange(len(codes)) if given.row_of is None else given.row_of
-            index = np.flatnonzero(np.isin(row_of, rows.index))
-            row_of = row_of[index]
-
-            def labeled(scores: Array) -> LabeledScores:
-                return LabeledScores(scores, codes[index], weights[index], units[index], row_of)
-
-            return fit_to_left_out(
-                fit,
-                log_probabilities,
-                labeled(rows.means[np.searchsorted(rows.index, row_of)]),
-                lambda: labeled(rows.of_samples(given, self.alpha, units=True).means),
-            )
+            found.append(leave_rows_out(self, options))
+            return fit_to_left_out(fit, log_probabilities, *self._readings_of(found[0]))
 
         value = self.lazy.get(name, make, keep=True)
         return value, found[0].shortfall if found else None
+
+    def _readings_of(self, rows: LeftOut) -> tuple[LabeledScores, Callable[[], LabeledScores]]:
+        """Scores of the samples of rows that were left out, with their labels; and what makes those of single samples."""
+        given = self.given
+        row_of = np.arange(len(given.targets)) if given.row_of is None else given.row_of
+        index = np.flatnonzero(np.isin(row_of, rows.index))
+        codes, weights, row_of = codes_of(given.targets)[index], given.weights[index], row_of[index]
+
+        def labeled(scores: Array) -> LabeledScores:
+            return LabeledScores(scores, codes, weights, np.minimum(weights, 1.0), row_of)
+
+        single = lambda: labeled(rows.of_samples(given, self.alpha, units=True).means)  # noqa: E731
+        return labeled(rows.means[np.searchsorted(rows.index, row_of)]), single
 
     def dirichlet(self, options: VarianceOptions) -> Dirichlet:
         """A second model, made for probabilities."""
@@ -340,8 +344,7 @@ class Posterior:
             rng = np.random.default_rng(self.seed)
             codes = codes_of(given.targets)
             problem = DirichletProblem.build(self.operator, codes, n_classes, given.weights, given.row_of, rng)
-            solver = options.solver
-            found, _ = condition(problem.operator, problem.noise, problem.targets, solver, rng, seed=self.seed)
+            found, _ = condition(problem.operator, problem.given, options.solver, rng, seed=self.seed)
             return Dirichlet(found, problem.center)
 
         return self.lazy.get("dirichlet", make)
@@ -355,19 +358,18 @@ class Posterior:
         start: Array | None,
     ) -> tuple[Posterior, Solution]:
         """Condition on targets of the operator with further ``rows``, perhaps none, after those that are there."""
-        noise, targets = given.row_noise, given.row_targets
-        known: dict[str, Any] = {"seed": self.seed, "keep": True, "given": given}
         # Where further samples have brought another feature map, what was known is of no use.
         system = self.kept_system if operator.kernel is self.operator.kernel else None
         if system is not None:
-            system = update_system(system.with_options(options), operator, rows, noise, targets.shape[1])
+            n_outputs = given.targets.shape[1]
+            system = update_system(system.with_options(options), operator, rows, given.row_noise, n_outputs)
         rng = np.random.default_rng(self.seed)
-        found = condition(operator, noise, targets, options, rng, start=start, system=system, **known)
+        found = condition(operator, given, options, rng, seed=self.seed, start=start, system=system, keep=True)
         if found[1].converged or system is None:
             return found
         # What was right for the samples before is not for these.
         start = found[0].alpha
-        return condition(operator, noise, targets, options, rng, start=start, **known)
+        return condition(operator, given, options, rng, seed=self.seed, start=start, keep=True)
 
     def log_likelihood(
         self,
@@ -382,21 +384,6 @@ class Posterior:
         max_error: float | None,
     ) -> Likelihood:
         """The likelihood of all samples, also under another kernel (None: the present one) or noise."""
-        found = self._row_likelihood(kernel, noise_factor, method, options, seed, bound, n_probes, max_error)
-        return replace(found, value=found.value + self.given.scaled(noise_factor).log_scatter())
-
-    def _row_likelihood(
-        self,
-        kernel: KernelValue | None,
-        noise_factor: float,
-        method: str,
-        options: SolverOptions,
-        seed: int,
-        bound: BoundName,
-        n_probes: int | None,
-        max_error: float | None,
-    ) -> Likelihood:
-        """The likelihood of the targets of rows."""
         operator = self.operator
         if kernel is not None:
             operator = tuning_of(operator).with_kernel(kernel)
@@ -405,14 +392,16 @@ class Posterior:
             method = "exact"
         if method in ("auto", "exact") and FeatureObjective.suits(operator, most_times=1):
             weights = require(operator, Features, "A likelihood by features").weights()
-            return FeatureObjective(data).at(weights, 1.0, derivatives=False)
-        if method == "exact":
-            return exact_likelihood(operator, data.noise, self.targets)
-        if method == "bound":
-            return bound_of(data, bound, options, seed, start=self.alpha)
-        if method in ("auto", "quadrature"):
-            return quadrature_of(data, n_probes, options, seed, max_error)
-        raise ValueError(f"Unknown method {method!r}; known are 'auto', 'exact', 'bound' and 'quadrature'.")
+            found = FeatureObjective(data).at(weights, 1.0, derivatives=False)
+        elif method == "exact":
+            found = exact_likelihood(operator, data.noise, self.targets)
+        elif method == "bound":
+            found = bound_of(data, bound, options, seed, start=self.alpha)
+        elif method in ("auto", "quadrature"):
+            found = quadrature_of(data, n_probes, options, seed, max_error)
+        else:
+            raise ValueError(f"Unknown method {method!r}; known are 'auto', 'exact', 'bound' and 'quadrature'.")
+        return replace(found, value=found.value + self.given.scaled(noise_factor).log_scatter())
 
     def _quantize(self, grid: Grid) -> QuantizedMean | SupportMean:
         """The mean on a grid, or by some of the samples for kernels that are evaluated pair by pair."""
@@ -434,8 +423,7 @@ class Posterior:
 
 def condition(
     operator: KernelOperator,
-    noise: Noise,
-    targets: Array,
+    given: TrainingTargets,
     options: SolverOptions,
     rng: np.random.Generator,
     *,
@@ -444,21 +432,21 @@ def condition(
     callback: Callback | None = None,
     system: System | None = None,
     keep: bool = False,
-    given: TrainingTargets | None = None,
 ) -> tuple[Posterior, Solution]:
-    """Condition the process on ``targets`` (N, M).
+    """Condition the process on what samples say, whose rows the operator has.
 
     ``system`` is that of the operator and noise, if it is there already. The posterior keeps it if ``keep`` says that
-    updates will follow, or if that costs little. ``given`` is what samples say, of which noise and targets come.
+    updates will follow, or if that costs little.
     """
+    targets = given.row_targets
     if system is None:
-        system = build_system(operator, noise, targets.shape[1], options, rng)
+        system = build_system(operator, given.row_noise, targets.shape[1], options, rng)
     solution = system.solve(targets, options.tol, start=start, callback=callback, verify=True)
     residual = float(solution.relative_residuals.max())
     if not (np.isfinite(residual) and np.all(np.isfinite(solution.values))):
         raise ValueError("The solution overflows; scale features, targets and weights to moderate values.")
     kept = system if keep or system.is_light else None
-    posterior = Posterior(operator, noise, solution.values, targets, residual, seed, system=kept, given=given)
+    posterior = Posterior(operator, given, solution.values, residual, seed, system=kept)
     # Now, while the operator still keeps the features of the training samples; where noise is tiny, these weights are
     # better than those that follow from alpha.
     if (weights := system.mean_weights(targets)) is not None:

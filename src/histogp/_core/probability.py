@@ -177,12 +177,11 @@ class DirichletProblem:
     ``log(1 / shape + 1)``, which becomes noise, and the mean ``log(shape) - variance / 2``.
 
     operator : the kernel matrix in the scale that suits the noise
-    noise, targets : of its rows; targets, (n_rows, n_classes), in units above ``center``
+    given : targets, (N, n_classes), above ``center``, and their noise
     """
 
     operator: KernelOperator
-    noise: Noise
-    targets: Array
+    given: TrainingTargets
     center: Array
 
     @classmethod
@@ -203,8 +202,7 @@ class DirichletProblem:
         targets -= center
         positive, negative = (np.full(n_classes, np.log(1 / s + 1)) for s in (1 + CONCENTRATION, CONCENTRATION))
         given = TrainingTargets(targets, Noise(1 / weights, codes, positive, negative), row_of)
-        noise, targets = given.row_noise, given.row_targets
-        return cls(_scaled(operator, noise, targets, rng), noise, targets, center)
+        return cls(_scaled(operator, given.row_noise, given.row_targets, rng), given, center)
 
 
 @dataclass(frozen=True, eq=False)

@@ -238,7 +238,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
     @property
     @reading
     def kernel_shares_(self) -> dict[str, float]:
-        """The share of each part of a `Sum` in the prior variance of the training samples; empty for one kernel."""
+        """The share of each part of a `Sum` in the prior variance of distinct samples; empty for one kernel."""
         check_is_fitted(self)
         operator = self._posterior.with_training().operator
         found = operator.kernel.variance_by_part(updates_of(operator).training_rows())
@@ -293,7 +293,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
             - "exact": by a dense factor, in time cubic in the number of samples.
             - "bound": a value that the likelihood does not fall below, in time linear in the non-zeros.
             - "quadrature": an estimate with a standard error, in a few times the time of a fit.
-            - "auto": "exact" up to 2,000 samples, then "quadrature".
+            - "auto": "exact" up to 2,000 distinct samples, then "quadrature".
         bound : {"tightest", "fischer", "papers"}, default="tightest"
         n_probes : int or None, default=None
             Random probes of the quadrature; None takes as many as fill the blocks of a product.
@@ -474,22 +474,18 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
                 lambda row: after("evaluation", describe_evaluation(row), 1),
                 is_classification=task.is_classification,
             )
-        given = tuned.given
-        noise, targets = given.row_noise, given.row_targets
 
         def state(codec: Codec, alpha: Array, residual: float) -> dict[str, Any]:
-            posterior = Posterior(tuned.operator, noise, alpha, targets, residual, seed, given=given)
+            posterior = Posterior(tuned.operator, tuned.given, alpha, residual, seed)
             found = {"kernel_": tuned.kernel, "noise_": tuned.noise_value, "_codec": codec, "_posterior": posterior}
             return {**found, **codec.attributes()}
 
         posterior, solution = condition(
             tuned.operator,
-            noise,
-            targets,
+            tuned.given,
             options,
             rng,
             seed=seed,
-            given=given,
             start=tuned.alpha,
             callback=lambda iteration, residuals, present: after(
                 "iteration",
@@ -564,12 +560,10 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         else:
             posterior, solution = condition(
                 tuned.operator,
-                tuned.given.row_noise,
-                tuned.given.row_targets,
+                tuned.given,
                 options,
                 rng,
                 seed=before.seed,
-                given=tuned.given,
                 start=start if tuned.alpha is None else tuned.alpha,
                 keep=True,
             )
@@ -677,9 +671,7 @@ class HistogramGP(CallbackSupportMixin, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31))
         rng = np.random.default_rng(seed)
         given = before.given.scaled(noise / self.noise_)
-        posterior, _ = condition(
-            operator, given.row_noise, given.row_targets, self._solver_options(), rng, seed=seed, given=given
-        )
+        posterior, _ = condition(operator, given, self._solver_options(), rng, seed=seed)
         other = copy.copy(self)
         other.kernel_, other.noise_ = adapted.kernel, noise
         other._install(posterior, self._codec, self._samples)
