@@ -324,7 +324,7 @@ class Posterior:
         return value, found[0].shortfall if found else None
 
     def _readings_of(self, rows: LeftOut) -> tuple[LabeledScores, Callable[[], LabeledScores]]:
-        """Scores of the samples of rows that were left out, with their labels; and what makes those of single samples."""
+        """Scores of samples whose rows were left out, with their labels; and what makes those of single samples."""
         given = self.given
         row_of = np.arange(len(given.targets)) if given.row_of is None else given.row_of
         index = np.flatnonzero(np.isin(row_of, rows.index))
