@@ -9,7 +9,7 @@ import pytest
 from discovery import all_estimators
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import close, histograms
+from oracles import Answer, close, histograms
 from scipy import sparse, stats
 from scipy.special import log_softmax
 
@@ -463,6 +463,29 @@ def test_probabilities_are_fitted_to_what_equal_samples_are(kind):
     expected = temperature(means[first], codes[first], counts)
     found = model._posterior.temperature(model._variance_options())[0]
     np.testing.assert_allclose(found, expected, rtol=2e-3)
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced-ovr"])
+def test_many_rows_are_left_out_by_tables(class_weight, monkeypatch):
+    """Without factors the variance of a left-out row comes from tables, and with it that of its samples."""
+    rng = np.random.default_rng(0)
+    rows = histograms(300, D, seed=8)
+    row_of = np.concatenate([np.arange(300), rng.integers(300, size=200)])
+    codes = np.argmax(rows[row_of, :3] + 0.2 * rng.normal(size=(500, 3)), axis=1)
+    make = partial(HistogramGPClassifier, "hik-poly", noise=0.5, class_weight=class_weight, random_state=0, tol=1e-6)
+    exact = make().fit(rows[row_of], codes)
+    expected = exact._posterior.leave_one_out(exact._variance_options())
+    factors_pay = Answer(False)
+    monkeypatch.setattr("histogp._core.solvers.factors_pay", factors_pay)
+    model = make().fit(rows[row_of], codes)
+    found = model._posterior.leave_one_out(model._variance_options())
+    assert factors_pay.n_calls > 0
+    np.testing.assert_array_equal(found.index, np.flatnonzero(np.isin(row_of, row_of[found.index])))
+    assert len(found.index) > len(np.unique(row_of[found.index])) == 300 // 8
+    np.testing.assert_allclose(found.means, expected.means[found.index], atol=0.05)
+    variances = expected.variances[found.index]
+    np.testing.assert_allclose(np.broadcast_to(found.variances, variances.shape), variances, rtol=1.0)
+    np.testing.assert_allclose(model.predict_proba(TEST), exact.predict_proba(TEST), atol=0.2)
 
 
 def test_a_learner_may_ask_for_what_it_knows():

@@ -110,7 +110,7 @@ class TrainingTargets:
         """What would be predicted for the samples of some rows if each of them alone were not there.
 
         rows : (n,), ascending
-        variances : (n, n_matrices), latent, if all samples of the row were not there
+        variances : (n, n_matrices) or (n, 1), latent, if all samples of the row were not there
         alpha : (n_rows, M), the solution for the rows
         units : a weight counts like repeated samples, of which one is left out; of a weight below one all of it
         """
@@ -122,9 +122,10 @@ class TrainingTargets:
             own = own * np.maximum(self.weights[index], 1.0)[:, None]
         of_row = self.row_noise.subset(rows).diagonals()[place]
         share = of_row / own
+        found = np.array(np.broadcast_to(variances[place], own.shape))
         # The part of the variance of the row's target that is latent.
-        latent = variances[place] / (variances[place] + of_row)
-        found = np.where(share == 1, variances[place], of_row * latent / (1 - share * latent))
+        latent = found / (found + of_row)
+        np.divide(of_row * latent, 1 - share * latent, out=found, where=share < 1)
         targets = self.targets[index]
         sample_alpha = (targets - self.row_targets[row]) / own + share * alpha[row]
         return LeftOutSamples(index, place, targets - sample_alpha * (found + own), found)
