@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.base import is_classifier, is_outlier_detector
 
 from histogp.cli import stream
-from histogp.cli.arguments import add_command as new_command
 from histogp.cli.arguments import AUTO, add_data, read_data, read_rows
+from histogp.cli.arguments import add_command as new_command
 from histogp.cli.console import Iterations, in_words, likelihood, progress, say
 from histogp.cli.labels import REAL_LABELS
 from histogp.errors import DataError
