@@ -527,7 +527,7 @@ class HistogramGP(ToldInWords, CallbackSupportMixin, BaseEstimator):
 
     def _decide(self, task: Task[Any], encoded: Encoded[Any], X: Any) -> Decision:
         """The kernel and the noise that the parameters name; what they leave to data is found on some rows of X."""
-        noise = START_NOISE if self._left_open in ("all", "noise") else float(self.noise)  # type: ignore[arg-type]
+        noise = START_NOISE if self._left_open in ("all", "noise") else float(self.noise)
         if not self._left_open:
             return Decision(self._fit_kernel, noise)
         given = task.problem(encoded, noise).searched

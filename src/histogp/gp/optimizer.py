@@ -15,7 +15,7 @@ from histogp._core.data import Array
 from histogp._core.operators.contract import Approximate, KernelOperator, tuning_of, updates_of
 from histogp._core.search.leave_one_out import ENOUGH_STEPS, search_leave_one_out, searched_samples
 from histogp._core.search.objectives import Data
-from histogp._core.search.optimization import OptimizationOptions, Row, optimize_likelihood
+from histogp._core.search.optimization import OptimizationOptions, Optimum, Row, optimize_likelihood
 from histogp._core.search.space import Space
 from histogp._core.solvers.problem import SolverOptions
 from histogp._core.training_targets import TrainingTargets
@@ -197,6 +197,7 @@ def tune(
     space = Space.of(operator.kernel, rows, noise_value, data.mean_square, names)
     if names is None and optimizer.method == "bound" and optimizer.criterion == "evidence":
         space = space.only([one.name for one in space.free if one.name != "noise"])
+    found: Optimum
     if optimizer.criterion == "loo":
         max_steps = optimizer.max_steps or ENOUGH_STEPS
         found = search_leave_one_out(some, space, is_classification, max_steps, report)
