@@ -128,6 +128,12 @@ class Posterior:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
 
+    def without_system(self) -> Posterior:
+        """The posterior without what has solved for alpha, unless that takes little memory."""
+        if self.kept_system is None or self.kept_system.is_light:
+            return self
+        return Posterior(self.operator, self.given, self.alpha, self.residual, self.seed, self.tables())
+
     def to_state(self, writer: Writer) -> None:
         """Write the training samples, the solution, and what was prepared into a model file."""
         self.operator.to_state(writer.child("data"))

@@ -19,8 +19,8 @@ from histogp._core.training_targets import TrainingTargets
 from histogp._core.variance import VarianceOptions
 from histogp._core.variance.calibrated import CALIBRATED, FEWEST_SAMPLES
 
-# Samples that are left out, one at a time, where that is done exactly.
-MOST_LEFT_OUT = 1000
+# Samples up to which all are left out, one at a time, where that is done exactly, and how many of more.
+MOST_LEFT_OUT, SOME_LEFT_OUT = 4000, 500
 # Scores that are all smaller tell nothing about a temperature.
 NEGLIGIBLE_SCORE = 1e-9
 # Temperatures that make sense, as logarithms, for scores between -1 and 1.
@@ -67,9 +67,9 @@ def leave_rows_out(posterior: Any, options: VarianceOptions) -> LeftOut:
     shortfall = None
     if direct is not None or CALIBRATED.instead(operator) is not None:
         index = np.arange(n)
-        most = FEWEST_SAMPLES if direct is None else MOST_LEFT_OUT
+        most, some = (FEWEST_SAMPLES, FEWEST_SAMPLES) if direct is None else (MOST_LEFT_OUT, SOME_LEFT_OUT)
         if n > most:
-            index = np.sort(np.random.default_rng(posterior.seed).choice(n, most, replace=False))
+            index = np.sort(np.random.default_rng(posterior.seed).choice(n, some, replace=False))
         latent = 1 / posterior.systems(direct or solver).inverse_diagonal(index) - noise.diagonals()[index]
     else:
         tables = posterior.prepared(CALIBRATED, options, keep=False)
@@ -160,7 +160,14 @@ def fit_link(scores: Array, codes: Array, weights: Array) -> Link:
 
     scores (n, M); codes (n,), the number of the class of each; weights (n,)
     """
-    wanted = wanted_probabilities(codes, max(2, scores.shape[1])) * (weights / weights.mean())[:, None]
+    return fit_link_to(scores, wanted_probabilities(codes, max(2, scores.shape[1])) * weights[:, None])
+
+
+def fit_link_to(scores: Array, wanted: Array) -> Link:
+    """The link with the largest likelihood of labels, with priors.
+
+    scores (n, M); wanted (n, n_classes), how often each class is wanted
+    """
     start = np.array([np.log(START_LINK.temperature), START_LINK.bend])
     width = LINK_WIDTH / (2 if len(scores) < FEW_SAMPLES else 1)
 

@@ -7,7 +7,7 @@ widths and weights, and the noise, are those with the smallest leave-one-out los
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,9 @@ AUTO = "auto"
 # of priors, too.
 START_SCALE = 0.5
 START_NOISE = 0.1
+# The noise of models of one class. With less, a training sample is never unlike the others; with more, outliers are told
+# a little worse: the area under the curve, of nine data sets, is .947, .944, .941 and .936 with .01, .1, .3 and 1.
+LIKENESS_NOISE = 0.3
 # Features of which at least this part is zero keep their zeros. Without negative values they count as counts.
 ZEROS_OF_COUNTS = 0.5
 # Sums of rows that differ by a smaller part are equal, so that there is nothing to normalize.
@@ -57,11 +60,13 @@ class Decision:
     """A kernel and a noise that leave nothing to data.
 
     path : evaluations of the search by the names of columns, or None without a search
+    saw_some : whether the noise was found on some of the rows only
     """
 
     kernel: Kernel
     noise: float
     path: dict[str, Array] | None = None
+    saw_some: bool = False
 
 
 def starting_kernels(X: Any, scale: float = 1.0) -> list[Sum]:
@@ -131,7 +136,8 @@ def decide(
     sample = Sample(X[chosen], given.row_noise.subset(chosen), targets[chosen], weights[chosen], squares)
     options = finds, is_classification, n_threads, report
     found = [_searched(kernel, noise, X[some], targets[some], sample, *options) for kernel in kernels]
-    return min(found, key=lambda one: one[0])[1]
+    best = min(found, key=lambda one: one[0])[1]
+    return replace(best, saw_some=finds != "kernel" and len(chosen) < len(targets))
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -28,6 +29,7 @@ from histogp._core.operators.contract import (
 from histogp._core.posterior import Posterior, PredictionOptions, condition
 from histogp._core.predict_only import Predictor
 from histogp._core.predictors import Codec
+from histogp._core.search.noise_trial import left_out_loss, promising_factor
 from histogp._core.search.optimization import Row
 from histogp._core.solvers.problem import Solution, SolverOptions
 from histogp._core.threads import announce_compilation
@@ -36,7 +38,16 @@ from histogp._estimator import number_of_threads, reading, updating, validate_fe
 from histogp._sklearn import CallbackSupportMixin, NoCallbacks, check_sample_weight, warn
 from histogp.exceptions import ApproximationWarning, NotConvergedWarning, VarianceWarning
 from histogp.gp import _model_file
-from histogp.gp._decisions import AUTO, START_NOISE, Decision, decide, left_open, likeness, starting_kernels
+from histogp.gp._decisions import (
+    AUTO,
+    LIKENESS_NOISE,
+    START_NOISE,
+    Decision,
+    decide,
+    left_open,
+    likeness,
+    starting_kernels,
+)
 from histogp.gp._tasks import Encoded, Samples, Task
 from histogp.gp._words import ToldInWords
 from histogp.gp.optimizer import (
@@ -518,7 +529,10 @@ class HistogramGP(ToldInWords, CallbackSupportMixin, BaseEstimator):
                 2,
                 reconstruction_attributes=lambda: state(encoded.codec, present(), residuals.max()),
             ),
+            keep=decision.saw_some,
         )
+        if decision.saw_some:
+            tuned, posterior, solution = self._with_tried_noise(task, tuned, posterior, solution)
         for name in SEARCH_ATTRIBUTES:
             self.__dict__.pop(name, None)
         self._set_fitted(task, encoded, tuned, posterior, solution, (0, n_samples))
@@ -527,7 +541,8 @@ class HistogramGP(ToldInWords, CallbackSupportMixin, BaseEstimator):
 
     def _decide(self, task: Task[Any], encoded: Encoded[Any], X: Any) -> Decision:
         """The kernel and the noise that the parameters name; what they leave to data is found on some rows of X."""
-        noise = START_NOISE if self._left_open in ("all", "noise") else float(self.noise)
+        start = START_NOISE if task.has_labels else LIKENESS_NOISE
+        noise = start if self._left_open in ("all", "noise") else float(self.noise)
         if not self._left_open:
             return Decision(self._fit_kernel, noise)
         given = task.problem(encoded, noise).searched
@@ -556,6 +571,22 @@ class HistogramGP(ToldInWords, CallbackSupportMixin, BaseEstimator):
             n_threads=number_of_threads(self.n_jobs),
             report=report,
         )
+
+    def _with_tried_noise(
+        self, task: Task[Any], tuned: Tuned, posterior: Posterior, solution: Solution
+    ) -> tuple[Tuned, Posterior, Solution]:
+        """What was solved, or the same with another noise, if all samples say that it is better."""
+        options, is_classification = self._solver_options(), task.is_classification
+        factor, loss = promising_factor(posterior, options, is_classification=is_classification)
+        if factor != 1.0:
+            given, rng = tuned.given.scaled(factor), np.random.default_rng(posterior.seed)
+            other = condition(tuned.operator, given, options, rng, seed=posterior.seed, keep=True)
+            found = left_out_loss(other[0], options, is_classification=is_classification)[0]
+            self._say(f"noise {tuned.noise_value * factor:.4g}: loss {found:.1f} of left-out samples after {loss:.1f}")
+            if found < loss:
+                tuned = replace(tuned, noise_value=tuned.noise_value * factor, given=given)
+                posterior, solution = other
+        return tuned, posterior.without_system(), solution
 
     def _is_decided_again(self, n_changed: int, forgets: bool) -> bool:
         """Whether an update decides anew what was left to data: when samples go, and now and then."""

@@ -104,14 +104,16 @@ class System(ABC):
 
     def inverse_diagonal(self, index: Array) -> Array:
         """``[A^-1]_ii`` of the training samples ``index``, (n, n_matrices), for leave-one-out predictions."""
-        columns = np.arange(len(index))
-        sides = np.zeros((self.operator.n_samples, len(index)))
-        sides[index, columns] = 1.0
         out = np.empty((len(index), self.noise.n_matrices))
         for matrix in range(self.noise.n_matrices):
-            solution = self.solve(sides, self._unit_tol, outputs=np.full(len(index), matrix))
-            out[:, matrix] = solution.values[index, columns]
+            out[:, matrix] = self.inverse_columns(index, matrix)[index, np.arange(len(index))]
         return out
+
+    def inverse_columns(self, index: Array, matrix: int = 0) -> Array:
+        """Columns of ``A^-1`` of the training samples ``index``, (N, n), with the noise of an output."""
+        sides = np.zeros((self.operator.n_samples, len(index)))
+        sides[index, np.arange(len(index))] = 1.0
+        return self.solve(sides, self._unit_tol, outputs=np.full(len(index), matrix)).values
 
     @abstractmethod
     def mean_weights(self, targets: Array) -> Array | None:
