@@ -38,8 +38,8 @@ AUTO = "auto"
 # of priors, too.
 START_SCALE = 0.5
 START_NOISE = 0.1
-# The noise of models of one class. With less, a training sample is never unlike the others; with more, outliers are told
-# a little worse: the area under the curve, of nine data sets, is .947, .944, .941 and .936 with .01, .1, .3 and 1.
+# The noise of models of one class. With less, a training sample is never unlike the others; with more, outliers are
+# told a little worse: the area under the curve, of nine data sets, is .947, .944, .941 and .936 with .01, .1, .3 and 1.
 LIKENESS_NOISE = 0.3
 # Features of which at least this part is zero keep their zeros. Without negative values they count as counts.
 ZEROS_OF_COUNTS = 0.5
