@@ -96,7 +96,8 @@ def in_words(
     n_components : landmarks or waves
     error : the relative error of the approximation
     """
-    found = [_kernel(kernel, shares or {}), f"noise {short(noise)}", *_changes(kernel)]
+    known = shares if shares and 0 < sum(shares.values()) < np.inf else {}
+    found = [_kernel(kernel, known), f"noise {short(noise)}", *_changes(kernel)]
     if relevance is not None and not kernel._is_offset:
         found += _features(relevance)
     if approximation is not None:
@@ -105,7 +106,7 @@ def in_words(
 
 
 def short(value: float) -> str:
-    """A number with two digits, as short as it gets: ".08", "1.5", "12,000", "3e-07"."""
+    """A number with two digits, as short as it gets: ".08", "1.5", "12,000", "3e-7"."""
     if value == 0 or not np.isfinite(value):
         return f"{value:g}"
     rounded = float(f"{value:.2g}")
@@ -121,24 +122,18 @@ def _kernel(kernel: Kernel, shares: Mapping[str, float]) -> str:
     parts = kernel._leaves()
     if not parts:
         return f"{_name(kernel)} kernel"
-    known = bool(shares) and bool(np.all(np.isfinite(list(shares.values()))))
-    order = sorted(parts, key=lambda name: -shares[name]) if known else list(parts)
-    kinds: dict[str, list[str]] = {"interactions": [], "single features": [], "constant": []}
-    for name in order:
-        kinds[_kind(parts[name])].append(name)
-    total = {kind: sum(shares[name] for name in names) if known else 0.0 for kind, names in kinds.items()}
-    offsets = [text for text in _parts(parts, kinds.pop("constant"), shares if known else None) if known]
-    seen = sorted((kind for kind, names in kinds.items() if names), key=lambda kind: -total[kind])
-    texts = []
-    for kind in seen:
-        listed = _parts(parts, kinds[kind], shares if known else None)
-        texts.append(f"{kind} ({', '.join(listed)})" if listed else "")
-    texts = [text for text in texts if text]
+    named: dict[str, list[str]] = {}
+    for name in sorted(parts, key=lambda name: -shares.get(name, 0.0)):
+        named.setdefault(_kind(parts[name]), []).append(name)
+    constant = named.pop("constant", [])
+    total = {kind: sum(shares.get(name, 0.0) for name in names) for kind, names in named.items()}
+    kinds = sorted(total, key=lambda kind: -total[kind])
+    texts = [f"{kind} ({', '.join(listed)})" for kind in kinds if (listed := _listed(parts, named[kind], shares))]
     if not texts:
         return "constant kernel"
-    both = sum(total[kind] for kind in seen)
-    if len(texts) > 1 and known and total[seen[0]] >= MOSTLY * both:
-        return ", ".join([f"mostly {texts[0]}", f"some {texts[1]}", *offsets])
+    offsets = _listed(parts, constant, shares) if shares else []
+    if len(kinds) > 1 and shares and total[kinds[0]] >= MOSTLY * sum(total.values()):
+        return ", ".join([f"mostly {texts[0]}", *(f"some {text}" for text in texts[1:]), *offsets])
     return ", ".join([" and ".join(texts), *offsets])
 
 
@@ -147,12 +142,12 @@ def _kind(kernel: Kernel) -> str:
     return "constant" if kernel._is_offset else "interactions" if kernel._is_interactive else "single features"
 
 
-def _parts(parts: Mapping[str, Kernel], names: Sequence[str], shares: Mapping[str, float] | None) -> list[str]:
+def _listed(parts: Mapping[str, Kernel], names: Sequence[str], shares: Mapping[str, float]) -> list[str]:
     """Parts of a sum with their shares, without those that hardly count; or their names, if shares are not known."""
-    called = [(name, _part_name(name, parts[name])) for name in names]
-    if shares is None:
-        return [text for _, text in called]
-    return [f"{text} {_share(shares[name])}" for name, text in called if shares[name] >= LEAST_SHARE]
+    if not shares:
+        return [_part_name(name, parts[name]) for name in names]
+    counting = [name for name in names if shares.get(name, 0.0) >= LEAST_SHARE]
+    return [f"{_part_name(name, parts[name])} {_share(shares[name])}" for name in counting]
 
 
 def _part_name(name: str, kernel: Kernel) -> str:
