@@ -84,13 +84,17 @@ def make_models(folder: Path) -> None:
     optimizer = histogp.Optimizer("exact", parameters=["weights", "noise"])
     for k, model in enumerate(
         [
-            histogp.HistogramGPClassifier(class_weight="balanced-ovr", random_state=0).fit(X, names),
-            histogp.HistogramGPClassifier(kernel, class_weight={0: 1, 1: 2}, random_state=0).fit(X, X[:, 0] > 0.3),
-            histogp.HistogramGPRegressor("hik-exp", normalize_y=True, random_state=0).fit(X, X[:, :2]),
+            histogp.HistogramGPClassifier("hik", noise=0.1, class_weight="balanced-ovr", random_state=0).fit(X, names),
+            histogp.HistogramGPClassifier(kernel, noise=0.1, class_weight={0: 1, 1: 2}, random_state=0).fit(
+                X, X[:, 0] > 0.3
+            ),
+            histogp.HistogramGPRegressor("hik-exp", noise=0.1, normalize_y=True, random_state=0).fit(X, X[:, :2]),
             histogp.HistogramGPClassifier(learned, optimize=optimizer, random_state=0).fit(X, names),
-            histogp.HistogramGPOneClass(criterion="mean", random_state=0).fit(X),
+            histogp.HistogramGPOneClass("hik", noise=0.1, contamination=0.1, criterion="mean", random_state=0).fit(X),
             prepared(
-                histogp.HistogramGPClassifier(kernel, random_state=0).fit(rng.random((300, 5)), rng.random(300) > 0.5)
+                histogp.HistogramGPClassifier(kernel, noise=0.1, random_state=0).fit(
+                    rng.random((300, 5)), rng.random(300) > 0.5
+                )
             ),
         ]
     ):

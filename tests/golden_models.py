@@ -31,7 +31,7 @@ def with_variances():
 
 
 def with_probabilities():
-    model = HistogramGPClassifier(noise=NOISE, prediction="quantized", n_bins=8, random_state=0)
+    model = HistogramGPClassifier("hik", noise=NOISE, prediction="quantized", n_bins=8, random_state=0)
     model.fit(MANY, MANY[:, 0] > MANY[:, 1])
     model.predict_variance(TEST, "calibrated")
     model.predict_proba(TEST)
@@ -57,25 +57,28 @@ def regressor(kernel, **options):
 
 # By the name of the file: how the model is made, and options of `save`.
 GOLDEN = {
-    "classifier": (lambda: HistogramGPClassifier(noise=NOISE, random_state=0).fit(X, NAMES), {}),
+    "classifier": (lambda: HistogramGPClassifier("hik", noise=NOISE, random_state=0).fit(X, NAMES), {}),
     "classifier-predicts": (with_probabilities, {"include_training": False}),
     "regressor": (with_variances, {}),
     "regressor-optimized": (
         lambda: HistogramGPRegressor(
-            HistogramIntersection(weights="ard"), optimize="exact", max_iter=50, random_state=0
+            HistogramIntersection(weights="ard"), normalize_y=False, optimize="exact", max_iter=50, random_state=0
         ).fit(X, VALUES),
         {},
     ),
-    "one-class": (lambda: HistogramGPOneClass(noise=NOISE, criterion="mean", random_state=0).fit(X), {}),
-    "chi2": (lambda: HistogramGPRegressor(Chi2(), noise=NOISE, random_state=0).fit(X, VALUES), {}),
+    "one-class": (
+        lambda: HistogramGPOneClass("hik", contamination=0.1, noise=NOISE, criterion="mean", random_state=0).fit(X),
+        {},
+    ),
+    "chi2": (lambda: HistogramGPRegressor(Chi2(), normalize_y=False, noise=NOISE, random_state=0).fit(X, VALUES), {}),
     "chi2-predicts": (
-        lambda: HistogramGPRegressor(Chi2(), noise=NOISE, random_state=0).fit(X, VALUES),
+        lambda: HistogramGPRegressor(Chi2(), normalize_y=False, noise=NOISE, random_state=0).fit(X, VALUES),
         {"include_training": False},
     ),
     "exp-chi2": (
-        lambda: HistogramGPRegressor(ExpChi2(256, beta=2.0, approximation="fourier"), noise=NOISE, random_state=0).fit(
-            X, VALUES
-        ),
+        lambda: HistogramGPRegressor(
+            ExpChi2(256, beta=2.0, approximation="fourier"), normalize_y=False, noise=NOISE, random_state=0
+        ).fit(X, VALUES),
         {},
     ),
     "exp-chi2-exact": (lambda: regressor(ExpChi2(beta=2.0)).fit(X, VALUES), {}),

@@ -41,18 +41,18 @@ def expected_to_fail(estimator):
 @parametrize_with_checks(
     [make(**options) for make in ESTIMATORS for options in ({}, {"solver": "cg", "tol": 1e-10})]
     + [
-        HistogramGPOneClass(criterion="mean"),
-        HistogramGPOneClass(criterion="ratio", method="calibrated"),
-        HistogramGPClassifier(class_weight="balanced-ovr"),
-        HistogramGPRegressor(normalize_y=True),
-        HistogramGPRegressor("hik-poly"),
-        HistogramGPClassifier(prediction="quantized"),
-        HistogramGPRegressor(prediction="quantized", interpolation="nearest"),
-        HistogramGPClassifier(optimize="gradient"),
-        HistogramGPRegressor("hik-poly", optimize="exact"),
-        HistogramGPClassifier(Laplacian(unit=50.0)),
-        HistogramGPRegressor(Gaussian(unit=2.0)),
-        HistogramGPOneClass(Laplacian(unit=2.0)),
+        HistogramGPOneClass("hik", noise=0.1, contamination=0.1, criterion="mean"),
+        HistogramGPOneClass("hik", noise=0.1, contamination=0.1, criterion="ratio", method="calibrated"),
+        HistogramGPClassifier("hik", noise=0.1, class_weight="balanced-ovr"),
+        HistogramGPRegressor("hik", noise=0.1, normalize_y=True),
+        HistogramGPRegressor("hik-poly", noise=0.1, normalize_y=False),
+        HistogramGPClassifier("hik", noise=0.1, prediction="quantized"),
+        HistogramGPRegressor("hik", noise=0.1, normalize_y=False, prediction="quantized", interpolation="nearest"),
+        HistogramGPClassifier("hik", optimize="gradient"),
+        HistogramGPRegressor("hik-poly", normalize_y=False, optimize="exact"),
+        HistogramGPClassifier(Laplacian(unit=50.0), noise=0.1),
+        HistogramGPRegressor(Gaussian(unit=2.0), noise=0.1, normalize_y=False),
+        HistogramGPOneClass(Laplacian(unit=2.0), noise=0.1, contamination=0.1),
     ],
     expected_failed_checks=expected_to_fail,
 )
@@ -85,11 +85,11 @@ def test_every_container_and_dtype_gives_the_same_model(make):
 
 def test_scores_keep_the_precision_of_the_data():
     X32 = X.astype(np.float32)
-    clf = HistogramGPClassifier().fit(X32, Y[HistogramGPClassifier])
+    clf = HistogramGPClassifier("hik", noise=0.1).fit(X32, Y[HistogramGPClassifier])
     assert clf.decision_function(X32).dtype == np.float32
     assert clf.decision_function(X).dtype == np.float64
     y = Y[HistogramGPRegressor]
-    reg = HistogramGPRegressor(normalize_y=True).fit(X32, y.astype(np.float32))
+    reg = HistogramGPRegressor("hik", noise=0.1, normalize_y=True).fit(X32, y.astype(np.float32))
     assert reg.predict(X32).dtype == np.float32
     assert reg.predict(X).dtype == np.float64
     # Targets in double precision may be such that single precision cannot hold them.
@@ -109,7 +109,7 @@ def test_copies_predict_alike(make):
 
 @pytest.mark.slow
 def test_grid_search_reaches_the_hyperparameters_of_the_kernel():
-    clf = HistogramGPClassifier(HistogramIntersection(Power()))
+    clf = HistogramGPClassifier(HistogramIntersection(Power()), noise=0.1)
     search = GridSearchCV(clf, {"kernel__transform__eta": [0.25, 0.5, 1], "noise": [0.01, 0.1]}, n_jobs=2)
     search.fit(X, Y[HistogramGPClassifier])
     assert set(search.best_params_) == {"kernel__transform__eta", "noise"}
@@ -118,16 +118,18 @@ def test_grid_search_reaches_the_hyperparameters_of_the_kernel():
 
 @pytest.mark.parametrize("name", ["hik", "hik-poly", "hik-exp"])
 def test_grid_search_expands_short_names(name):
-    search = GridSearchCV(HistogramGPClassifier(name), {"kernel__transform__eta": [0.25, 1.0], "noise": [0.01, 0.1]})
+    search = GridSearchCV(
+        HistogramGPClassifier(name, noise=0.1), {"kernel__transform__eta": [0.25, 1.0], "noise": [0.01, 0.1]}
+    )
     search.fit(X, Y[HistogramGPClassifier])
     expected = "Exponential" if name == "hik-exp" else "Power"
     assert type(search.best_estimator_.kernel_.transform).__name__ == expected
-    assert HistogramGPClassifier("hik").set_params(noise=1.0).kernel == "hik"
+    assert HistogramGPClassifier("hik", noise=0.1).set_params(noise=1.0).kernel == "hik"
 
 
 def test_fitted_attributes_cannot_change_the_model():
     eta, weights = np.full(6, 0.5), np.ones(6)
-    clf = HistogramGPClassifier(HistogramIntersection(Power(eta), weights)).fit(X, Y[HistogramGPClassifier])
+    clf = HistogramGPClassifier(HistogramIntersection(Power(eta), weights), noise=0.1).fit(X, Y[HistogramGPClassifier])
     expected = clf.decision_function(X)
     clf.kernel_.transform.eta[:] = 3
     eta[:] = 2
@@ -138,14 +140,14 @@ def test_fitted_attributes_cannot_change_the_model():
 
 
 def test_threads_may_change_after_fit():
-    clf = HistogramGPClassifier(n_jobs=2).fit(X, Y[HistogramGPClassifier])
+    clf = HistogramGPClassifier("hik", noise=0.1, n_jobs=2).fit(X, Y[HistogramGPClassifier])
     two = clf.decision_function(X)
     np.testing.assert_allclose(clf.set_params(n_jobs=1).decision_function(X), two)
 
 
 def test_fit_leaves_the_kernel_that_it_was_given_alone():
     kernel = HistogramIntersection(Power(0.3))
-    clf = HistogramGPClassifier(kernel).fit(X, Y[HistogramGPClassifier])
+    clf = HistogramGPClassifier(kernel, noise=0.1).fit(X, Y[HistogramGPClassifier])
     assert clf.kernel is kernel
     assert clf.kernel_ is not kernel
     others = {"weights": None, "groups": None, "scale": 1.0, "columns": None}
@@ -154,7 +156,7 @@ def test_fit_leaves_the_kernel_that_it_was_given_alone():
 
 def test_pipelines_metadata_routing_and_html():
     with config_context(enable_metadata_routing=True):
-        clf = HistogramGPClassifier().set_fit_request(sample_weight=True)
+        clf = HistogramGPClassifier("hik", noise=0.1).set_fit_request(sample_weight=True)
         weights = np.r_[np.zeros(20), np.ones(40)]
         pipeline = make_pipeline(MinMaxScaler(), clf)
         pipeline.fit(X - 0.5, Y[HistogramGPClassifier], sample_weight=weights)

@@ -152,9 +152,39 @@ def test_a_feature_that_does_not_vary_does_not_count():
     operator = kernel_operator(constant, recipe(weights="ard"))
     weights = next(one for one in operator.kernel.hyperparameters(operator.rows, 0.1, 1.0) if one.name == "weights")
     assert weights.start[-1] < 1e-6 * weights.start[:-1].min()
-    shape = leave_one_out._spread(np.log(weights.start))
-    assert shape[-1] == 0
-    assert abs(shape[:-1].sum()) < 1e-12
+    assert weights.spread[-1] == 0
+    assert abs(weights.spread[:-1].sum()) < 1e-12
+
+
+def test_the_spread_of_weights_does_not_depend_on_units():
+    """Without it all features are scaled by their largest values, whatever their units are."""
+    units = np.array([1.0, 1e-3, 50.0, 7.0])
+    spreads = []
+    for rows in (X, X * units):
+        operator = kernel_operator(rows, recipe(weights="ard"))
+        found = operator.kernel.hyperparameters(operator.rows, 0.1, 1.0)
+        weights = next(one for one in found if one.name == "weights")
+        spreads.append(weights.spread)
+        scaled = np.log(weights.start) - weights.spread + np.log(rows.max(axis=0))
+        np.testing.assert_allclose(scaled, scaled.mean())
+    np.testing.assert_allclose(*spreads, atol=1e-12)
+
+
+def test_parts_that_hardly_matter_are_dropped():
+    rng = np.random.default_rng(0)
+    rows = rng.random((120, 3))
+    codes = (rows[:, 0] + 0.3 * rng.standard_normal(120) > 0.5).astype(int)
+    operator = kernel_operator(rows, recipe())
+    names = ("histogram_intersection__scale", "laplacian__scale", "gaussian__scale")
+    data = Data(operator, Noise(np.full(120, 0.1)), np.where(codes[:, None] == 1, 1.0, -1.0))
+    space = Space.of(operator.kernel, operator.training_rows(), 0.1, 1.0, None)
+    whole = search_leave_one_out(data, space, True, 18)
+    found = search_leave_one_out(data, space, True, 18, droppable=names)
+    values = space.kernel_values(found.theta)
+    dropped = [name for name in names if values[name] == 0]
+    assert 1 <= len(dropped) <= 2
+    assert found.loss < whole.loss + len(dropped)
+    assert all(value > 0 for name, value in values.items() if name not in dropped)
 
 
 def test_a_search_finds_a_smaller_loss_and_stays_near_its_priors():
@@ -194,7 +224,7 @@ def test_estimators_search_by_it(kernel):
     assert np.isnan(model.log_marginal_likelihood_)
     assert np.isclose(model.noise_, path["noise"], rtol=1e-12).any()
     fixed = Optimizer(criterion="loo", parameters=["noise"])
-    model = HistogramGPRegressor(HistogramIntersection(), optimize=fixed).fit(rows, rows[:, 0])
+    model = HistogramGPRegressor(HistogramIntersection(), normalize_y=False, optimize=fixed).fit(rows, rows[:, 0])
     assert model.kernel_.scale == 1
     assert model.noise_ != 1
 

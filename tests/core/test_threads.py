@@ -31,8 +31,8 @@ def test_one_and_two_threads_agree_to_rounding():
 @pytest.mark.portable
 @pytest.mark.slow
 def test_many_threads_may_predict_with_one_model():
-    clf = HistogramGPClassifier(n_jobs=2).fit(X, Y)
-    expected = HistogramGPClassifier(n_jobs=2).fit(X, Y).decision_function(X)
+    clf = HistogramGPClassifier("hik", noise=0.1, n_jobs=2).fit(X, Y)
+    expected = HistogramGPClassifier("hik", noise=0.1, n_jobs=2).fit(X, Y).decision_function(X)
     with ThreadPoolExecutor(8) as pool:
         for scores in pool.map(lambda _: clf.decision_function(X), range(40)):
             alike(scores, expected)
@@ -41,18 +41,22 @@ def test_many_threads_may_predict_with_one_model():
 @pytest.mark.slow
 def test_joblib_workers_and_threads_fit():
     for backend in ("loky", "threading"):
-        fits = Parallel(2, backend=backend)(delayed(HistogramGPClassifier().fit)(X, Y) for _ in range(3))
+        fits = Parallel(2, backend=backend)(
+            delayed(HistogramGPClassifier("hik", noise=0.1).fit)(X, Y) for _ in range(3)
+        )
         assert all(np.allclose(fit.alpha_, fits[0].alpha_) for fit in fits)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_fork_after_use_neither_hangs_nor_differs():
-    clf = HistogramGPClassifier(n_jobs=2, solver="cg").fit(X, Y)
+    clf = HistogramGPClassifier("hik", noise=0.1, n_jobs=2, solver="cg").fit(X, Y)
     expected = clf.predict(X)
     child = os.fork()
     if child == 0:
-        same = np.array_equal(HistogramGPClassifier(n_jobs=2, solver="cg").fit(X, Y).predict(X), expected)
+        same = np.array_equal(
+            HistogramGPClassifier("hik", noise=0.1, n_jobs=2, solver="cg").fit(X, Y).predict(X), expected
+        )
         os._exit(0 if same and np.array_equal(clf.predict(X), expected) else 1)
     for _ in range(600):
         finished, status = os.waitpid(child, os.WNOHANG)

@@ -14,7 +14,7 @@ X = histograms(20, 4)
 
 
 def test_the_facts_of_a_file(tmp_path):
-    model = histogp.HistogramGPRegressor(prediction="quantized").fit(X, X[:, 0])
+    model = histogp.HistogramGPRegressor("hik", noise=0.1, normalize_y=False, prediction="quantized").fit(X, X[:, 0])
     for include_training in (True, False):
         model.save(tmp_path / "m", include_training=include_training)
         document, _ = container.read(tmp_path / "m")

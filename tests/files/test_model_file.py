@@ -44,27 +44,30 @@ CODES = np.argmax(X[:, 1:4], axis=1)
 NAMES = np.array(["ä", "bee", "sea, or c"])
 TEST = histograms(20, 6, seed=3) * 2
 MODELS = {
-    "texts": (HistogramGPClassifier(), NAMES[CODES]),
-    "objects": (HistogramGPClassifier("hik-poly"), NAMES.astype(object)[CODES]),
-    "two integers": (HistogramGPClassifier(random_state=3), (CODES == 1).astype(np.int16) * 7 - 2),
-    "booleans": (HistogramGPClassifier(n_jobs=1), CODES == 1),
-    "floats": (HistogramGPClassifier(class_weight="balanced"), CODES.astype(np.float32) * 2),
-    "label-dependent noise": (HistogramGPClassifier(class_weight="balanced-ovr"), CODES),
+    "texts": (HistogramGPClassifier("hik", noise=0.1), NAMES[CODES]),
+    "objects": (HistogramGPClassifier("hik-poly", noise=0.1), NAMES.astype(object)[CODES]),
+    "two integers": (HistogramGPClassifier("hik", noise=0.1, random_state=3), (CODES == 1).astype(np.int16) * 7 - 2),
+    "booleans": (HistogramGPClassifier("hik", noise=0.1, n_jobs=1), CODES == 1),
+    "floats": (HistogramGPClassifier("hik", noise=0.1, class_weight="balanced"), CODES.astype(np.float32) * 2),
+    "label-dependent noise": (HistogramGPClassifier("hik", noise=0.1, class_weight="balanced-ovr"), CODES),
     "weights of classes": (
-        HistogramGPClassifier(class_weight={"ä": 1, "bee": 2.0, "sea, or c": 0.5}),
+        HistogramGPClassifier("hik", noise=0.1, class_weight={"ä": 1, "bee": 2.0, "sea, or c": 0.5}),
         NAMES[CODES],
     ),
     "weights of dimensions": (
-        HistogramGPClassifier(HistogramIntersection(Power(np.arange(1.0, 7)), np.arange(6.0))),
+        HistogramGPClassifier(HistogramIntersection(Power(np.arange(1.0, 7)), np.arange(6.0)), noise=0.1),
         CODES,
     ),
-    "regression": (HistogramGPRegressor(HistogramIntersection(Exponential(2.0)), normalize_y=True), X[:, 1]),
+    "regression": (HistogramGPRegressor(HistogramIntersection(Exponential(2.0)), noise=0.1, normalize_y=True), X[:, 1]),
     "hyperparameters found": (
         HistogramGPClassifier(HistogramIntersection(weights="ard"), optimize="exact", random_state=0),
         CODES,
     ),
-    "one class": (HistogramGPOneClass(criterion="mean"), None),
-    "two outputs": (HistogramGPRegressor(solver="cg"), X[:, 1:3].astype(np.float32)),
+    "one class": (HistogramGPOneClass("hik", noise=0.1, contamination=0.1, criterion="mean"), None),
+    "two outputs": (
+        HistogramGPRegressor("hik", noise=0.1, normalize_y=False, solver="cg"),
+        X[:, 1:3].astype(np.float32),
+    ),
 }
 
 
@@ -158,7 +161,7 @@ def test_arrays_of_any_layout_are_saved_as_they_read(path):
 
 def test_feature_names_survive(path):
     frame = pd.DataFrame(X, columns=["a", "b", "ü", "", "e f", "g"])
-    HistogramGPClassifier().fit(frame, CODES).save(path)
+    HistogramGPClassifier("hik", noise=0.1).fit(frame, CODES).save(path)
     loaded = histogp.load(path)
     assert list(loaded.feature_names_in_) == list(frame.columns)
     loaded.predict(frame)
@@ -178,7 +181,7 @@ def test_joblib_pickles_work_as_for_every_estimator(name, tmp_path):
 
 
 def test_a_model_without_its_training_examples_says_what_it_cannot_do(path):
-    model = HistogramGPClassifier(prediction="quantized", n_bins=9, value_range=0.7).fit(X, CODES)
+    model = HistogramGPClassifier("hik", noise=0.1, prediction="quantized", n_bins=9, value_range=0.7).fit(X, CODES)
     model.save(path, include_training=False)
     loaded = histogp.load(path)
     assert not hasattr(loaded, "alpha_")
@@ -201,9 +204,9 @@ def test_exact_prediction_cannot_be_saved_without_the_training_examples(path):
 @pytest.mark.parametrize(
     ("make", "y", "message"),
     [
-        (HistogramGPClassifier(), CODES.astype("M8[D]"), "Labels of type datetime64"),
-        (HistogramGPClassifier(HistogramIntersection(Log())), CODES, "joblib"),
-        (HistogramGPClassifier(random_state=np.random.RandomState(0)), CODES, "random_state"),
+        (HistogramGPClassifier("hik", noise=0.1), CODES.astype("M8[D]"), "Labels of type datetime64"),
+        (HistogramGPClassifier(HistogramIntersection(Log()), noise=0.1), CODES, "joblib"),
+        (HistogramGPClassifier("hik", noise=0.1, random_state=np.random.RandomState(0)), CODES, "random_state"),
     ],
 )
 def test_what_a_file_cannot_hold_is_refused_before_anything_is_written(make, y, message, path):
@@ -216,7 +219,7 @@ def test_what_a_file_cannot_hold_is_refused_before_anything_is_written(make, y, 
 
 def test_saving_needs_a_fitted_model_and_a_folder(tmp_path):
     with pytest.raises(ValueError, match="not fitted"):
-        HistogramGPClassifier().save(tmp_path / "a")
+        HistogramGPClassifier("hik", noise=0.1).save(tmp_path / "a")
     with pytest.raises(FileNotFoundError, match="There is no folder"):
         fitted("texts").save(tmp_path / "missing" / "a")
 
@@ -473,13 +476,15 @@ def test_a_forged_width_allocates_nothing(name, n_features, path):
 @pytest.mark.parametrize("change", [{"noise": -1}, {"n_bins": 0}, {"prediction": "fast"}])
 def test_parameters_that_load_would_refuse_are_refused_by_save(change, path):
     with pytest.raises(ValueError, match=next(iter(change))):
-        HistogramGPClassifier().fit(X, CODES).set_params(**change).save(path)
+        HistogramGPClassifier("hik", noise=0.1).fit(X, CODES).set_params(**change).save(path)
     assert not path.exists()
 
 
 def test_numpy_values_among_parameters_survive(path):
     weights = dict(zip(np.unique(CODES == 1), (np.array(1.0), np.float32(3)), strict=True))
-    model = HistogramGPClassifier(class_weight=weights, noise=np.float32(0.5), n_bins=np.int64(50)).fit(X, CODES == 1)
+    model = HistogramGPClassifier("hik", class_weight=weights, noise=np.float32(0.5), n_bins=np.int64(50)).fit(
+        X, CODES == 1
+    )
     model.save(path, include_training=np.True_)
     assert histogp.load(path).class_weight == {False: 1.0, True: 3.0}
 
@@ -491,7 +496,7 @@ def test_numpy_values_among_parameters_survive(path):
 
 
 def test_very_small_targets_survive(path):
-    model = HistogramGPRegressor(normalize_y=True).fit(X, X[:, 1] * 1e-310)
+    model = HistogramGPRegressor("hik", noise=0.1, normalize_y=True).fit(X, X[:, 1] * 1e-310)
     model.save(path)
     alike(histogp.load(path).predict(TEST), model.predict(TEST))
 
@@ -554,7 +559,9 @@ def test_a_failing_write_leaves_the_old_file_and_no_other(path, monkeypatch):
 def test_a_file_does_not_grow_because_probabilities_were_asked_for(include_training, path):
     """They need calibrated variances of left-out rows, whose tables are as large as the data; nobody wants these."""
     rows = histograms(problem.MOST_DENSE_SAMPLES + 100, 8)
-    model = HistogramGPClassifier(prediction="quantized", n_bins=16, random_state=0).fit(rows, rows[:, 1] > rows[:, 2])
+    model = HistogramGPClassifier("hik", noise=0.1, prediction="quantized", n_bins=16, random_state=0).fit(
+        rows, rows[:, 1] > rows[:, 2]
+    )
     assert model.n_iter_ > 1
 
     def size():
@@ -572,7 +579,7 @@ def test_a_file_does_not_grow_because_probabilities_were_asked_for(include_train
 
 
 def test_a_range_of_tables_that_there_are_none_of_does_not_matter(tmp_path):
-    model = HistogramGPClassifier("chi2", value_range=[1.0, 2.0]).fit(X, X[:, 1] > X[:, 2])
+    model = HistogramGPClassifier("chi2", noise=0.1, value_range=[1.0, 2.0]).fit(X, X[:, 1] > X[:, 2])
     model.save(tmp_path / "model", include_training=False)
     alike(histogp.load(tmp_path / "model").decision_function(TEST), model.decision_function(TEST))
 
@@ -581,7 +588,7 @@ def test_many_texts_are_read_back(tmp_path):
     groups = [f"the group of the feature {k // 2}" for k in range(40_000)]
     data = np.zeros((2, 40_000))
     data[0, 0] = data[1, -1] = 1.0
-    model = HistogramGPClassifier(HistogramIntersection(groups=groups)).fit(data, [0, 1])
+    model = HistogramGPClassifier(HistogramIntersection(groups=groups), noise=0.1).fit(data, [0, 1])
     model.save(tmp_path / "model")
     assert histogp.load(tmp_path / "model").kernel_.groups == groups
 
@@ -600,7 +607,9 @@ def test_what_could_not_be_read_back_is_not_written(tmp_path):
 def test_a_variance_that_fell_short_says_so_in_a_file_too(tmp_path, monkeypatch):
     monkeypatch.setattr(calibrated, "LEFT_OUT_MAX_ITER", 1)
     big = histograms(600, 6)
-    model = HistogramGPRegressor(noise=1e-3, prediction="quantized", random_state=0).fit(big, big[:, 0])
+    model = HistogramGPRegressor("hik", normalize_y=False, noise=1e-3, prediction="quantized", random_state=0).fit(
+        big, big[:, 0]
+    )
     with pytest.warns(VarianceWarning) as caught:
         model.predict_variance(big[:5], "calibrated")
     for number, options in enumerate(({}, {"include_training": False})):

@@ -53,7 +53,7 @@ CASES = [
 
 @pytest.mark.parametrize(("parameters", "X_bad", "y_bad", "fit_options", "message"), CASES)
 def test_fit_refuses_and_keeps_the_previous_fit(parameters, X_bad, y_bad, fit_options, message):
-    clf = HistogramGPClassifier().fit(X, Y)
+    clf = HistogramGPClassifier("hik", noise=0.1).fit(X, Y)
     before = dict(vars(clf))
     scores = clf.decision_function(X)
     clf.set_params(**parameters)
@@ -66,7 +66,7 @@ def test_fit_refuses_and_keeps_the_previous_fit(parameters, X_bad, y_bad, fit_op
 
 
 def test_a_refit_on_another_width_that_fails_leaves_the_old_width():
-    clf = HistogramGPClassifier().fit(X, Y)
+    clf = HistogramGPClassifier("hik", noise=0.1).fit(X, Y)
     with pytest.raises(ValueError, match="at least 2 classes"):
         clf.fit(X[:, :3], np.zeros(40))
     assert clf.n_features_in_ == 5
@@ -87,7 +87,7 @@ def test_predict_refuses(make):
 
 
 def test_an_interrupt_during_fit_leaves_the_previous_fit(monkeypatch):
-    clf = HistogramGPClassifier(solver="cg").fit(X, Y)
+    clf = HistogramGPClassifier("hik", noise=0.1, solver="cg").fit(X, Y)
     before = dict(vars(clf))
 
     def interrupt(*args, **kwargs):
@@ -105,4 +105,4 @@ def test_columns_of_a_frame_are_named():
         wrong = frame.copy()
         wrong.iloc[2, 3] = value
         with pytest.raises(ValueError, match=message):
-            HistogramGPRegressor().fit(wrong, X[:, 0])
+            HistogramGPRegressor("hik", noise=0.1, normalize_y=False).fit(wrong, X[:, 0])

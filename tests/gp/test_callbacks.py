@@ -48,7 +48,7 @@ class Recorder:
 
 @pytest.mark.skipif(HAS_CALLBACKS, reason="scikit-learn has callbacks")
 def test_callbacks_are_refused_where_scikit_learn_has_none():
-    clf = HistogramGPClassifier()
+    clf = HistogramGPClassifier("hik", noise=0.1)
     assert clf.set_callbacks() is clf
     with pytest.raises(NotImplementedError, match=r"^Callbacks need scikit-learn 1\.9 or newer; this is 1\.[678]"):
         clf.set_callbacks(Recorder())
@@ -69,7 +69,7 @@ def test_each_iteration_is_a_task_with_a_fitted_estimator(make):
 
 @needs_callbacks
 def test_a_callback_stops_the_solver_without_a_warning():
-    clf = HistogramGPClassifier(solver="cg", preconditioner_rank=0, tol=1e-10)
+    clf = HistogramGPClassifier("hik", noise=0.1, solver="cg", preconditioner_rank=0, tol=1e-10)
     clf.set_callbacks(Recorder(limit=3)).fit(X, Y)
     assert clf.n_iter_ == 3
     assert clf.residual_.max() > 1e-10
@@ -80,7 +80,7 @@ def test_a_callback_stops_the_solver_without_a_warning():
 def test_a_progress_bar_runs(capsys):
     from sklearn.callback import ProgressBar
 
-    HistogramGPClassifier(solver="cg").set_callbacks(ProgressBar()).fit(X, Y)
+    HistogramGPClassifier("hik", noise=0.1, solver="cg").set_callbacks(ProgressBar()).fit(X, Y)
 
 
 @needs_callbacks
@@ -89,7 +89,7 @@ def test_an_error_in_a_callback_leaves_the_previous_fit():
         def on_fit_task_end(self, estimator, context, *, X, y, fitted_estimator):
             raise RuntimeError("no")
 
-    clf = HistogramGPClassifier(solver="cg").fit(X, Y)
+    clf = HistogramGPClassifier("hik", noise=0.1, solver="cg").fit(X, Y)
     alpha = clf.alpha_
     failing = Failing()
     clf.set_callbacks(failing)
@@ -104,7 +104,7 @@ def test_an_error_in_a_callback_leaves_the_previous_fit():
 @needs_callbacks
 def test_data_that_are_refused_leave_no_callback_open():
     recorder = Recorder()
-    clf = HistogramGPClassifier().set_callbacks(recorder)
+    clf = HistogramGPClassifier("hik", noise=0.1).set_callbacks(recorder)
     before = dict(vars(clf))
     with pytest.raises(ValueError, match="Negative"):
         clf.fit(-X, Y)

@@ -150,7 +150,7 @@ def test_leaving_one_out_is_a_fit_without_it(way):
 
 
 def test_dirichlet_probabilities_sum_to_one():
-    model = HistogramGPClassifier("chi2", probability="dirichlet", random_state=0).fit(X, Y)
+    model = HistogramGPClassifier("chi2", noise=0.1, probability="dirichlet", random_state=0).fit(X, Y)
     np.testing.assert_allclose(model.predict_proba(TEST).sum(axis=1), 1)
 
 
@@ -164,7 +164,7 @@ def test_predictions_approach_those_of_the_exact_kernel(weights):
     variance = chi2_kernel(TEST * w, TEST * w).diagonal() - np.einsum("ij,ij->j", k, np.linalg.solve(A, k))
     errors = []
     for n_terms in (1, 3, 6, 12):
-        model = HistogramGPRegressor(Chi2(n_terms, weights=weights)).fit(X, TARGETS)
+        model = HistogramGPRegressor(Chi2(n_terms, weights=weights), noise=0.1, normalize_y=False).fit(X, TARGETS)
         off = (
             np.abs(model.predict(TEST) - mean).max(),
             np.abs(model.predict_variance(TEST, include_noise=False) - variance).max(),
@@ -177,7 +177,7 @@ def test_predictions_approach_those_of_the_exact_kernel(weights):
 def test_as_many_components_as_meet_the_tolerance():
     n_terms = []
     for tol in (0.1, 1e-2, 1e-4):
-        model = HistogramGPClassifier(Chi2("auto", tol=tol)).fit(X, Y)
+        model = HistogramGPClassifier(Chi2("auto", tol=tol), noise=0.1).fit(X, Y)
         n_terms.append(model.kernel_.n_terms)
         values = [X[X[:, d] > 0, d] for d in range(D)]
         off = kernel = 0.0
@@ -191,7 +191,7 @@ def test_as_many_components_as_meet_the_tolerance():
 
 def test_a_model_of_many_examples_keeps_its_points(monkeypatch):
     kernel = Chi2(4, weights=2.0)
-    model = HistogramGPClassifier(kernel).fit(X, Y)
+    model = HistogramGPClassifier(kernel, noise=0.1).fit(X, Y)
     assert model.kernel is kernel
     assert model.kernel_.get_params() == kernel.get_params()
     points = map_of(model).points
@@ -201,7 +201,7 @@ def test_a_model_of_many_examples_keeps_its_points(monkeypatch):
     monkeypatch.setattr("histogp.kernels.chi_squared.MOST_ADAPTED_SAMPLES", N)  # from here on samples are many
     model.partial_fit(TEST, Y[: len(TEST)]).forget([0, 1])
     assert map_of(model).points is points
-    again = HistogramGPClassifier(model.kernel_).fit(TEST, Y[: len(TEST)])
+    again = HistogramGPClassifier(model.kernel_, noise=0.1).fit(TEST, Y[: len(TEST)])
     assert not np.any(map_of(again).points == points)  # a fit chooses its own
 
 
@@ -239,26 +239,29 @@ def test_what_is_learnt_piece_by_piece_is_a_fit_with_the_same_points(name, optio
 
 
 def test_relabeling_and_late_classes():
-    model = HistogramGPClassifier("chi2").fit(X[:60], Y[:60])
+    model = HistogramGPClassifier("chi2", noise=0.1).fit(X[:60], Y[:60])
     right = Y.astype("<U6")
     right[[3, 5]], right[60:] = "ash", "fir"
     model.relabel([5, 3], right[[5, 3]]).partial_fit(X[60:], right[60:])
     assert "fir" in model.classes_
-    assert_same(model, HistogramGPClassifier(FixedChi2(map_of(model).points)).fit(X, right))
-    regressor = HistogramGPRegressor("chi2").fit(X, TARGETS).relabel([4, 2], [1.0, 2.0])
+    assert_same(model, HistogramGPClassifier(FixedChi2(map_of(model).points), noise=0.1).fit(X, right))
+    regressor = HistogramGPRegressor("chi2", noise=0.1, normalize_y=False).fit(X, TARGETS).relabel([4, 2], [1.0, 2.0])
     changed = TARGETS.copy()
     changed[[4, 2]] = 1.0, 2.0
-    assert_same(regressor, HistogramGPRegressor(FixedChi2(map_of(regressor).points)).fit(X, changed))
+    assert_same(
+        regressor,
+        HistogramGPRegressor(FixedChi2(map_of(regressor).points), noise=0.1, normalize_y=False).fit(X, changed),
+    )
 
 
 @pytest.mark.parametrize("n", [N, 12])
 def test_the_search_ends_where_the_dense_likelihood_is_largest(n):
     rng = np.random.default_rng(3)
-    points = map_of(HistogramGPRegressor("chi2").fit(X[:n], TARGETS[:n])).points
+    points = map_of(HistogramGPRegressor("chi2", noise=0.1, normalize_y=False).fit(X[:n], TARGETS[:n])).points
     K = features(X[:n], points) @ features(X[:n], points).T
     y = rng.multivariate_normal(np.zeros(n), 3 * K + 0.2 * np.eye(n))
     options = Optimizer("gradient", prior_width=None)
-    model = HistogramGPRegressor(Chi2(), optimize=options, random_state=0).fit(X[:n], y)
+    model = HistogramGPRegressor(Chi2(), normalize_y=False, optimize=options, random_state=0).fit(X[:n], y)
 
     def negative(theta):
         return -density(np.exp(theta[0]) * K, np.full(n, np.exp(theta[1])), y[:, None])
@@ -273,7 +276,9 @@ def test_the_search_ends_where_the_dense_likelihood_is_largest(n):
 def test_every_weight_is_where_the_likelihood_is_stationary():
     y = 4 * np.sqrt(X[:, 1]) + np.random.default_rng(1).normal(0, 0.1, N)
     options = Optimizer("gradient", prior_width=None, sparsity=0)
-    model = HistogramGPRegressor(Chi2(weights="ard"), optimize=options, random_state=0).fit(X, y - y.mean())
+    model = HistogramGPRegressor(Chi2(weights="ard"), normalize_y=False, optimize=options, random_state=0).fit(
+        X, y - y.mean()
+    )
     weights = np.asarray(model.kernel_.weights)
 
     def value(weights, noise):
@@ -306,14 +311,14 @@ def test_relevance_finds_planted_features():
 
 @pytest.mark.parametrize("method", ["bound", "quadrature"])
 def test_other_ways_to_the_likelihood(method):
-    model = HistogramGPClassifier("chi2", random_state=0).fit(X, Y)
+    model = HistogramGPClassifier("chi2", noise=0.1, random_state=0).fit(X, Y)
     exact = model.log_marginal_likelihood(method="exact")
     found, error = model.log_marginal_likelihood(method=method, return_error=True)
     assert found <= exact + 1e-9 * abs(exact) if method == "bound" else abs(found - exact) < 5 * error
 
 
 def test_the_likelihood_at_other_weights_and_noise():
-    model = HistogramGPClassifier("chi2").fit(X, Y)
+    model = HistogramGPClassifier("chi2", noise=0.1).fit(X, Y)
     weights = np.linspace(0, 2, D)
     Z = features(X, map_of(model).points, weights)
     expected = density(Z @ Z.T, np.full(N, 0.3), signs())
@@ -324,7 +329,7 @@ def test_the_likelihood_at_other_weights_and_noise():
 
 def test_the_likelihood_of_another_model_with_this_kernel_is_refused():
     with pytest.raises(ValueError, match="kind"):
-        HistogramGPClassifier().fit(X, Y).log_marginal_likelihood("chi2")
+        HistogramGPClassifier("hik", noise=0.1).fit(X, Y).log_marginal_likelihood("chi2")
 
 
 @pytest.mark.parametrize("n", [N, 12])
@@ -363,8 +368,8 @@ def test_a_model_without_its_examples_predicts_alike_and_learns_no_more(name, n,
 
 def test_quantized_prediction_is_refused_by_a_sentence():
     with pytest.raises(ValueError, match=r'^prediction="quantized" needs tables.*\.$'):
-        HistogramGPClassifier("chi2", prediction="quantized").fit(X, Y)
-    model = HistogramGPClassifier("chi2").fit(X, Y).set_params(prediction="quantized")
+        HistogramGPClassifier("chi2", noise=0.1, prediction="quantized").fit(X, Y)
+    model = HistogramGPClassifier("chi2", noise=0.1).fit(X, Y).set_params(prediction="quantized")
     with pytest.raises(ValueError, match=r'^prediction="quantized" needs tables.*\.$'):
         model.predict(TEST)
     with pytest.raises(ValueError, match=r'^prediction="quantized" needs tables'):
@@ -375,7 +380,7 @@ def test_quantized_prediction_is_refused_by_a_sentence():
 @pytest.mark.parametrize("n", [N, 300])
 def test_variances(n):
     A = histograms(n, D, seed=4)
-    model = HistogramGPRegressor("chi2").fit(A, A[:, 1])
+    model = HistogramGPRegressor("chi2", noise=0.1, normalize_y=False).fit(A, A[:, 1])
     precise = model.predict_variance(TEST)
     np.testing.assert_array_equal(model.predict_variance(TEST, "calibrated"), precise)
     assert model.variance_error_ == 0
@@ -388,12 +393,12 @@ def test_variances(n):
 
 def test_a_one_class_model_by_a_refused_variance_is_left_as_it_was():
     with pytest.raises(ValueError, match=r'^The variance "sampled" needs tables'):
-        HistogramGPOneClass("chi2", method="sampled").fit(X)
+        HistogramGPOneClass("chi2", noise=0.1, contamination=0.1, method="sampled").fit(X)
 
 
 @pytest.mark.parametrize("strategy", ["uncertainty", "variance", "batch-uncertainty", "batch-variance", "random"])
 def test_questions_what_to_label_next(strategy):
-    model = HistogramGPClassifier("chi2").fit(X[:40], Y[:40])
+    model = HistogramGPClassifier("chi2", noise=0.1).fit(X[:40], Y[:40])
     chosen, utilities = query(model, X[40:], strategy, 5, random_state=0, return_utilities=True)
     assert len(set(chosen)) == len(utilities) == 5
     if strategy == "variance":
@@ -404,12 +409,14 @@ def test_questions_what_to_label_next(strategy):
 def test_questions_to_a_large_pool(monkeypatch):
     monkeypatch.setattr(pool, "MANY_CANDIDATES", 10)
     A = histograms(300, D, seed=4)
-    model = HistogramGPClassifier("chi2").fit(A, A[:, 1] > A[:, 2])
+    model = HistogramGPClassifier("chi2", noise=0.1).fit(A, A[:, 1] > A[:, 2])
     assert len(query(model, X, "uncertainty", 5)) == 5
 
 
 def test_grid_search_reaches_the_number_of_components():
-    search = GridSearchCV(HistogramGPClassifier("chi2"), {"kernel__n_terms": [1, 3], "noise": [0.01, 1.0]}, cv=3)
+    search = GridSearchCV(
+        HistogramGPClassifier("chi2", noise=0.1), {"kernel__n_terms": [1, 3], "noise": [0.01, 1.0]}, cv=3
+    )
     search.fit(X, X[:, 1] > X[:, 2])
     assert len(map_of(search.best_estimator_).points) == search.best_params_["kernel__n_terms"]
 
@@ -440,7 +447,7 @@ def test_every_container_gives_the_same_model(make):
 )
 def test_kernels_that_do_not_do_are_refused_by_a_sentence(kernel, message):
     with pytest.raises(ValueError, match=message) as caught:
-        HistogramGPClassifier(kernel).fit(X, Y)
+        HistogramGPClassifier(kernel, noise=0.1).fit(X, Y)
     assert str(caught.value).endswith(".")
 
 
@@ -448,17 +455,17 @@ def test_rows_of_zeros_and_columns_of_zeros():
     A = X.copy()
     A[:, 2] = 0
     A[5] = 0
-    model = HistogramGPRegressor("chi2").fit(A, TARGETS)
+    model = HistogramGPRegressor("chi2", noise=0.1, normalize_y=False).fit(A, TARGETS)
     assert np.isfinite(model.predict(A)).all()
     assert model.predict_variance(np.zeros((1, D)), include_noise=False) == 0
-    nothing = HistogramGPRegressor("chi2").fit(np.zeros((20, D)), np.ones(20))
+    nothing = HistogramGPRegressor("chi2", noise=0.1, normalize_y=False).fit(np.zeros((20, D)), np.ones(20))
     np.testing.assert_array_equal(nothing.predict(TEST[:0:-1]) * 0, np.zeros(len(TEST) - 1))
 
 
 def test_units_do_not_matter_beyond_those_of_the_kernel():
-    model = HistogramGPRegressor("chi2").fit(X, TARGETS)
+    model = HistogramGPRegressor("chi2", noise=0.1, normalize_y=False).fit(X, TARGETS)
     for unit in (1e-8, 1e8):
-        other = HistogramGPRegressor(Chi2(weights=1 / unit)).fit(X * unit, TARGETS)
+        other = HistogramGPRegressor(Chi2(weights=1 / unit), noise=0.1, normalize_y=False).fit(X * unit, TARGETS)
         np.testing.assert_allclose(other.predict(TEST * unit), model.predict(TEST), rtol=1e-4)
     assert not isinstance(model.kernel_, HistogramIntersection)
 
@@ -472,7 +479,8 @@ def expected_to_fail(estimator):
 @pytest.mark.slow
 @pytest.mark.usefixtures("non_negative_blobs")
 @parametrize_with_checks(
-    [HistogramGPClassifier("chi2"), HistogramGPRegressor("chi2")], expected_failed_checks=expected_to_fail
+    [HistogramGPClassifier("chi2", noise=0.1), HistogramGPRegressor("chi2", noise=0.1, normalize_y=False)],
+    expected_failed_checks=expected_to_fail,
 )
 def test_common_checks(estimator, check):
     check(estimator)
@@ -481,7 +489,7 @@ def test_common_checks(estimator, check):
 @pytest.mark.parametrize("noise", [1e-4, 1e-8, 1e-12])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_mean_keeps_its_digits_with_little_noise(noise, tmp_path):
-    model = HistogramGPRegressor("chi2", noise=noise).fit(X, np.sin(4 * X[:, 0]))
+    model = HistogramGPRegressor("chi2", normalize_y=False, noise=noise).fit(X, np.sin(4 * X[:, 0]))
     Z, Z_test = (features(A, map_of(model).points) for A in (X, TEST))
     weights = np.linalg.solve(noise * np.eye(15) + Z.T @ Z, Z.T @ np.sin(4 * X[:, 0]))
     np.testing.assert_allclose(model.predict(TEST), Z_test @ weights, rtol=1e-6, atol=1e-9)
@@ -493,11 +501,11 @@ def test_the_mean_keeps_its_digits_with_little_noise(noise, tmp_path):
 def test_probabilities_with_more_features_than_rows_and_many_rows(monkeypatch):
     wide = np.random.default_rng(0).random((330, 120))
     labels = wide[:, 0] > wide[:, 1]
-    exact = HistogramGPClassifier("chi2", random_state=0).fit(wide, labels).predict_proba(wide[:9])
+    exact = HistogramGPClassifier("chi2", noise=0.1, random_state=0).fit(wide, labels).predict_proba(wide[:9])
     factors_pay = Answer(False)
     monkeypatch.setattr("histogp._core.solvers.factors_pay", factors_pay)
     monkeypatch.setattr("histogp._core.solvers.LARGEST_FACTOR", 329)
-    model = HistogramGPClassifier("chi2", random_state=0, tol=1e-8).fit(wide, labels)
+    model = HistogramGPClassifier("chi2", noise=0.1, random_state=0, tol=1e-8).fit(wide, labels)
     assert factors_pay.n_calls >= 1
     assert model.n_iter_ > 1
     found = model.predict_proba(wide[:9])
@@ -506,7 +514,7 @@ def test_probabilities_with_more_features_than_rows_and_many_rows(monkeypatch):
 
 
 def test_points_are_chosen_again_while_examples_are_few():
-    model = HistogramGPClassifier("chi2").partial_fit(X[:2], Y[:2]).partial_fit(X[2:], Y[2:])
-    whole = HistogramGPClassifier("chi2").fit(X, Y)
+    model = HistogramGPClassifier("chi2", noise=0.1).partial_fit(X[:2], Y[:2]).partial_fit(X[2:], Y[2:])
+    whole = HistogramGPClassifier("chi2", noise=0.1).fit(X, Y)
     np.testing.assert_array_equal(map_of(model).points, map_of(whole).points)
     np.testing.assert_allclose(model.decision_function(TEST), whole.decision_function(TEST), atol=1e-9)

@@ -52,19 +52,19 @@ def test_scores_agree_with_the_dense_formula(kernel, container, options):
 
 
 def test_predictions_are_the_labels_of_the_largest_score():
-    clf = HistogramGPClassifier().fit(X, Y3)
+    clf = HistogramGPClassifier("hik", noise=0.1).fit(X, Y3)
     np.testing.assert_array_equal(clf.predict(TEST), clf.classes_[clf.decision_function(TEST).argmax(axis=1)])
-    clf = HistogramGPClassifier().fit(X, Y2)
+    clf = HistogramGPClassifier("hik", noise=0.1).fit(X, Y2)
     np.testing.assert_array_equal(clf.predict(TEST), np.where(clf.decision_function(TEST) > 0, "yes", "no"))
 
 
 def test_shapes_of_the_fitted_attributes():
-    clf = HistogramGPClassifier(solver="cg").fit(X, Y3)
+    clf = HistogramGPClassifier("hik", noise=0.1, solver="cg").fit(X, Y3)
     assert clf.alpha_.shape == (150, 3)
     assert clf.residual_.shape == (3,)
     assert clf.n_iter_ >= 1
     assert clf.n_products_ >= 3 * clf.n_iter_
-    assert HistogramGPClassifier().fit(X, Y2).alpha_.shape == (150,)
+    assert HistogramGPClassifier("hik", noise=0.1).fit(X, Y2).alpha_.shape == (150,)
 
 
 @pytest.mark.parametrize("class_weight", ["balanced", {"red": 2.0, "green": 0.5, "blue": 1.0}])
@@ -97,8 +97,10 @@ def test_balanced_ovr_is_the_papers_label_dependent_noise(options, y):
 def test_weight_two_is_a_row_twice_and_weight_zero_no_row():
     weights = np.random.default_rng(0).integers(0, 3, len(X))
     for class_weight in (None, "balanced", "balanced-ovr"):
-        weighted = HistogramGPClassifier(class_weight=class_weight).fit(X, Y3, weights)
-        repeated = HistogramGPClassifier(class_weight=class_weight).fit(X.repeat(weights, 0), Y3.repeat(weights))
+        weighted = HistogramGPClassifier("hik", noise=0.1, class_weight=class_weight).fit(X, Y3, weights)
+        repeated = HistogramGPClassifier("hik", noise=0.1, class_weight=class_weight).fit(
+            X.repeat(weights, 0), Y3.repeat(weights)
+        )
         np.testing.assert_allclose(weighted.decision_function(TEST), repeated.decision_function(TEST), atol=1e-9)
 
 
@@ -117,13 +119,13 @@ def test_a_class_of_zero_weight_does_no_harm(class_weight):
 
 
 def test_classes_that_lose_all_their_rows_stay_known():
-    clf = HistogramGPClassifier().fit(X, Y3, np.where(Y3 == "red", 0.0, 1.0))
+    clf = HistogramGPClassifier("hik", noise=0.1).fit(X, Y3, np.where(Y3 == "red", 0.0, 1.0))
     assert list(clf.classes_) == ["blue", "green", "red"]
     assert "red" not in clf.predict(X)
 
 
 def test_the_residual_is_what_a_dense_recomputation_finds():
-    clf = HistogramGPClassifier(solver="cg", tol=1e-2).fit(X, Y3)
+    clf = HistogramGPClassifier("hik", noise=0.1, solver="cg", tol=1e-2).fit(X, Y3)
     targets = np.where(Y3[:, None] == clf.classes_, 1.0, -1.0)
     K = kernel_matrix(X, X, HistogramIntersection())
     residual = np.abs(targets - K @ clf.alpha_ - 0.1 * clf.alpha_).max(axis=0)
@@ -136,33 +138,33 @@ def test_kernel_ridge_finds_the_same_boundary():
     root = np.linalg.cholesky(K + 1e-10 * np.eye(len(K)))
     features = np.linalg.solve(root, K_test.T).T
     ridge = RidgeClassifier(alpha=0.1, fit_intercept=False).fit(root, Y3)
-    clf = HistogramGPClassifier(noise=0.1).fit(X, Y3)
+    clf = HistogramGPClassifier("hik", noise=0.1).fit(X, Y3)
     np.testing.assert_allclose(clf.decision_function(TEST), ridge.decision_function(features), atol=1e-6)
 
 
 def test_not_converging_warns_with_residual_target_and_remedy():
     with pytest.warns(ConvergenceWarning, match=r"residual of .*, above the target tol=1e-08; raise max_iter"):
-        clf = HistogramGPClassifier(solver="cg", tol=1e-8, max_iter=2).fit(X, Y3)
+        clf = HistogramGPClassifier("hik", noise=0.1, solver="cg", tol=1e-8, max_iter=2).fit(X, Y3)
     assert clf.n_iter_ == 2
     with pytest.warns(ConvergenceWarning) as caught:
-        HistogramGPClassifier(solver="cg", tol=1e-8, max_iter=2).fit(X, Y3)
+        HistogramGPClassifier("hik", noise=0.1, solver="cg", tol=1e-8, max_iter=2).fit(X, Y3)
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        HistogramGPClassifier(solver="cg", tol=1e-8).fit(X, Y3)
+        HistogramGPClassifier("hik", noise=0.1, solver="cg", tol=1e-8).fit(X, Y3)
 
 
 def test_a_dense_factor_that_is_not_good_enough_warns():
     twice, opposite = np.vstack([X, X]), np.r_[Y2 == "yes", Y2 == "no"]
     with pytest.warns(ConvergenceWarning, match="above the target"):
-        HistogramGPClassifier(noise=1e-13).fit(twice, opposite)
+        HistogramGPClassifier("hik", noise=1e-13).fit(twice, opposite)
 
 
 def test_raw_counts_with_default_parameters_converge():
     rng = np.random.default_rng(0)
     counts, labels = load_digits(return_X_y=True)
     rows = rng.integers(len(counts), size=3000)
-    clf = HistogramGPClassifier(random_state=0).fit(rng.poisson(counts[rows]), labels[rows])
+    clf = HistogramGPClassifier("hik", noise=0.1, random_state=0).fit(rng.poisson(counts[rows]), labels[rows])
     assert clf.residual_.max() <= 1e-2
     assert clf.preconditioner_rank_ > 0
 
@@ -170,6 +172,6 @@ def test_raw_counts_with_default_parameters_converge():
 @pytest.mark.slow
 def test_real_images(fashion_mnist):
     X_train, y_train, X_test, y_test = fashion_mnist
-    clf = HistogramGPClassifier(random_state=0).fit(X_train, y_train)
+    clf = HistogramGPClassifier("hik", noise=0.1, random_state=0).fit(X_train, y_train)
     assert clf.residual_.max() <= 1e-2
     assert clf.score(X_test, y_test) > 0.84

@@ -249,7 +249,7 @@ def test_predictions_approach_those_of_the_exact_kernel(kind):
     errors = []
     for n_components in (10, 30, N) if kind == "nystroem" else (20, 200, 4000):
         kernel = ExpChi2(n_components, beta=3.0, n_terms=9, scale=2.0, approximation=kind)
-        model = HistogramGPRegressor(kernel).fit(X, TARGETS)
+        model = HistogramGPRegressor(kernel, noise=0.1, normalize_y=False).fit(X, TARGETS)
         off = model.predict(TEST) - mean, model.predict_variance(TEST, include_noise=False) - variance
         errors.append(np.sqrt(np.mean(np.square(off))))
     assert errors[2] < errors[1] < errors[0]
@@ -257,7 +257,7 @@ def test_predictions_approach_those_of_the_exact_kernel(kind):
 
 
 def test_a_short_name_is_the_default_kernel():
-    model = HistogramGPClassifier("exp-chi2").fit(X[:15], Y[:15])
+    model = HistogramGPClassifier("exp-chi2", noise=0.1).fit(X[:15], Y[:15])
     assert model.kernel == "exp-chi2"
     assert model.kernel_.n_components == 2000
     assert model.kernel_.beta == inverse_median(X[:15])
@@ -272,22 +272,22 @@ def test_a_short_name_is_the_default_kernel():
 
 def test_a_fitted_kernel_has_its_width_and_the_given_one_nothing_from_data():
     kernel = ExpChi2(M, n_terms=4, approximation="fourier")
-    model = HistogramGPClassifier(kernel).fit(X, Y)
+    model = HistogramGPClassifier(kernel, noise=0.1).fit(X, Y)
     assert model.kernel is kernel
     assert kernel.beta == "median"
     assert map_of(model).waves.additive.points.shape == (4, D)
-    again = HistogramGPClassifier(model.kernel_).fit(TEST, Y[: len(TEST)])
+    again = HistogramGPClassifier(model.kernel_, noise=0.1).fit(TEST, Y[: len(TEST)])
     assert again.kernel_.beta == model.kernel_.beta == inverse_median(X)
     np.testing.assert_array_equal(map_of(again).waves.frequencies, map_of(model).waves.frequencies)
     assert not np.any(map_of(again).waves.additive.points == map_of(model).waves.additive.points)  # of its own data
 
 
 def test_the_width_under_which_targets_are_most_likely():
-    classifier = HistogramGPClassifier(ExpChi2(M, beta="evidence")).fit(X, Y)
+    classifier = HistogramGPClassifier(ExpChi2(M, beta="evidence"), noise=0.1).fit(X, Y)
     assert classifier.kernel_.beta == pytest.approx(most_likely(X, signs()), rel=1e-9)
-    two = HistogramGPClassifier(ExpChi2(M, beta="evidence")).fit(X, CODES == 1)
+    two = HistogramGPClassifier(ExpChi2(M, beta="evidence"), noise=0.1).fit(X, CODES == 1)
     assert two.kernel_.beta == pytest.approx(most_likely(X, signs()[:, [1]]), rel=1e-9)
-    regressor = HistogramGPRegressor(ExpChi2(M, beta="evidence"), normalize_y=True).fit(X, TARGETS)
+    regressor = HistogramGPRegressor(ExpChi2(M, beta="evidence"), noise=0.1, normalize_y=True).fit(X, TARGETS)
     assert regressor.kernel_.beta == pytest.approx(most_likely(X, (TARGETS - TARGETS.mean())[:, None]), rel=1e-9)
 
 
@@ -350,7 +350,7 @@ def test_what_is_learnt_piece_by_piece_is_a_fit(kind, name, beta, options):
 @by_kind
 def test_the_kernel_stays_with_many_examples(kind, monkeypatch):
     kernel = ExpChi2(M, approximation=kind)
-    model = HistogramGPClassifier(kernel).fit(X[:40], Y[:40])
+    model = HistogramGPClassifier(kernel, noise=0.1).fit(X[:40], Y[:40])
     before = value_of(model)
     few = copy.deepcopy(model).partial_fit(X[40:], Y[40:])
     assert few.kernel_.beta != model.kernel_.beta
@@ -362,23 +362,29 @@ def test_the_kernel_stays_with_many_examples(kind, monkeypatch):
     mean, covariance = posterior(model, np.full(N, NOISE), signs())
     np.testing.assert_allclose(model.decision_function(TEST), mean, atol=1e-7)
     np.testing.assert_allclose(model.predict_variance(TEST, include_noise=False), covariance.diagonal(), atol=1e-7)
-    given = HistogramGPClassifier(clone(kernel).set_params(beta=7.0)).fit(X[:20], Y[:20]).partial_fit(X[20:], Y[20:])
+    given = (
+        HistogramGPClassifier(clone(kernel).set_params(beta=7.0), noise=0.1)
+        .fit(X[:20], Y[:20])
+        .partial_fit(X[20:], Y[20:])
+    )
     assert given.kernel_.beta == 7.0
 
 
 def test_waves_that_are_given_stay():
     waves = kernel_operator(X[:40], KERNEL).kernel.map.waves
-    model = HistogramGPClassifier(FixedExpChi2(waves, beta=2.0)).fit(X[:40], Y[:40]).partial_fit(X[40:], Y[40:])
+    model = (
+        HistogramGPClassifier(FixedExpChi2(waves, beta=2.0), noise=0.1).fit(X[:40], Y[:40]).partial_fit(X[40:], Y[40:])
+    )
     np.testing.assert_array_equal(map_of(model).waves.frequencies, waves.frequencies)
     np.testing.assert_array_equal(map_of(model).waves.additive.points, waves.additive.points)
-    assert_same(model, HistogramGPClassifier(FixedExpChi2(waves, beta=2.0)).fit(X, Y))
+    assert_same(model, HistogramGPClassifier(FixedExpChi2(waves, beta=2.0), noise=0.1).fit(X, Y))
 
 
 def test_landmarks_grow_with_the_samples_up_to_their_number(monkeypatch):
     monkeypatch.setattr("histogp._core.operators.pair_operators.MOST_CHOSEN_AGAIN", 50)  # from here on they stay
     kernel = ExpChi2(30, beta=2.0, approximation="nystroem")
     n_different = [len(np.unique(X[:end], axis=0)) for end in range(N + 1)]
-    model = HistogramGPClassifier(kernel).fit(X[:10], Y[:10])
+    model = HistogramGPClassifier(kernel, noise=0.1).fit(X[:10], Y[:10])
     assert map_of(model).n_components == n_different[10]
     for end in (25, 50, N):
         before = map_of(model)
@@ -394,7 +400,7 @@ def test_landmarks_grow_with_the_samples_up_to_their_number(monkeypatch):
 def test_a_model_outgrows_its_matrix(approximation, monkeypatch):
     monkeypatch.setattr("histogp._core.operators.pair_operators.MOST_EXACT_SAMPLES", 40)
     kernel = ExpChi2(M, beta=2.0, approximation=approximation)
-    model = HistogramGPClassifier(kernel).fit(X[:30], Y[:30])
+    model = HistogramGPClassifier(kernel, noise=0.1).fit(X[:30], Y[:30])
     assert map_of(model) is None
     with pytest.warns(ApproximationWarning, match=r"the kernel is approximated \(\w+\) from now on\.$"):
         model.partial_fit(X[30:], Y[30:])
@@ -406,22 +412,22 @@ def test_a_model_outgrows_its_matrix(approximation, monkeypatch):
         model.forget(model.ids_[35:])
     assert model.approximation_ == {}
     assert map_of(model) is None
-    assert_same(model, HistogramGPClassifier(kernel).fit(X[:35], Y[:35]))
+    assert_same(model, HistogramGPClassifier(kernel, noise=0.1).fit(X[:35], Y[:35]))
 
 
 @by_kind
 def test_relabeling_and_late_classes(kind):
     kernel = ExpChi2(2 * N if kind == "nystroem" else M, approximation=kind)
-    model = HistogramGPClassifier(kernel).fit(X[:40], Y[:40])
+    model = HistogramGPClassifier(kernel, noise=0.1).fit(X[:40], Y[:40])
     right = Y.astype("<U6")
     right[[3, 5]], right[40:] = "ash", "fir"
     model.relabel([5, 3], right[[5, 3]]).partial_fit(X[40:], right[40:])
     assert "fir" in model.classes_
-    assert_same(model, HistogramGPClassifier(kernel).fit(X, right), 1e-5 if kind == "nystroem" else 1e-7)
-    regressor = HistogramGPRegressor(kernel).fit(X, TARGETS).relabel([4, 2], [1.0, 2.0])
+    assert_same(model, HistogramGPClassifier(kernel, noise=0.1).fit(X, right), 1e-5 if kind == "nystroem" else 1e-7)
+    regressor = HistogramGPRegressor(kernel, noise=0.1, normalize_y=False).fit(X, TARGETS).relabel([4, 2], [1.0, 2.0])
     changed = TARGETS.copy()
     changed[[4, 2]] = 1.0, 2.0
-    assert_same(regressor, HistogramGPRegressor(kernel).fit(X, changed))
+    assert_same(regressor, HistogramGPRegressor(kernel, noise=0.1, normalize_y=False).fit(X, changed))
 
 
 def drawn_targets(n):
@@ -433,7 +439,7 @@ def drawn_targets(n):
 @pytest.mark.parametrize("n", [N, 16])
 def test_the_search_ends_where_the_dense_likelihood_is_largest(n):
     y, options = drawn_targets(n), Optimizer("gradient", prior_width=None)
-    model = HistogramGPRegressor(ExpChi2(beta=2.0), optimize=options, random_state=0).fit(X[:n], y)
+    model = HistogramGPRegressor(ExpChi2(beta=2.0), normalize_y=False, optimize=options, random_state=0).fit(X[:n], y)
 
     def negative(theta):
         scale, beta, noise = np.exp(theta)
@@ -450,7 +456,9 @@ def test_the_search_ends_where_the_dense_likelihood_is_largest(n):
 
 def test_a_search_on_some_of_the_samples(monkeypatch):
     monkeypatch.setattr("histogp._core.operators.pair_operators.DenseOperator.most_searched", 40)
-    model = HistogramGPRegressor("exp-chi2", optimize="gradient", random_state=0).fit(X, drawn_targets(N))
+    model = HistogramGPRegressor("exp-chi2", normalize_y=False, optimize="gradient", random_state=0).fit(
+        X, drawn_targets(N)
+    )
     assert set(model.optimization_path_["n_samples"]) == {40}
     assert np.isnan(model.log_marginal_likelihood_)
     mean, _ = posterior(model, np.full(N, model.noise_), drawn_targets(N))
@@ -462,7 +470,7 @@ def test_a_search_of_more_samples_is_exact_too(kind, monkeypatch):
     monkeypatch.setattr("histogp._core.search.optimization.FIRST_SAMPLES", 30)  # from here on samples are many
     y, kernel = drawn_targets(N), ExpChi2(M, approximation=kind)
     options = Optimizer("gradient", prior_width=None)
-    model = HistogramGPRegressor(kernel, optimize=options, random_state=0).fit(X, y)
+    model = HistogramGPRegressor(kernel, normalize_y=False, optimize=options, random_state=0).fit(X, y)
     path = model.optimization_path_
     assert set(path["n_samples"]) == {30, N}
     assert not path["standard_error"].any()
@@ -475,8 +483,10 @@ def test_a_search_of_more_samples_is_exact_too(kind, monkeypatch):
 @pytest.mark.parametrize("kind", ["nystroem", "fourier"])
 def test_a_search_with_features_is_that_of_the_kernel_itself(kind):
     y = drawn_targets(N)
-    expected = HistogramGPRegressor(ExpChi2(M), optimize="gradient", random_state=0).fit(X, y)
-    model = HistogramGPRegressor(ExpChi2(M, approximation=kind), optimize="gradient", random_state=0).fit(X, y)
+    expected = HistogramGPRegressor(ExpChi2(M), normalize_y=False, optimize="gradient", random_state=0).fit(X, y)
+    model = HistogramGPRegressor(
+        ExpChi2(M, approximation=kind), normalize_y=False, optimize="gradient", random_state=0
+    ).fit(X, y)
     names = ("scale", "beta")
     assert [getattr(model.kernel_, name) for name in names] == [getattr(expected.kernel_, name) for name in names]
     assert model.noise_ == expected.noise_
@@ -523,7 +533,7 @@ def test_a_search_goes_on_with_further_examples(kind, every):
 @pytest.mark.parametrize("method", ["bound", "quadrature"])
 @by_kind
 def test_other_ways_to_the_likelihood(kind, method):
-    model = HistogramGPClassifier(KERNELS[kind], random_state=0).fit(X, Y)
+    model = HistogramGPClassifier(KERNELS[kind], noise=0.1, random_state=0).fit(X, Y)
     exact = model.log_marginal_likelihood(method="exact")
     found, error = model.log_marginal_likelihood(method=method, return_error=True)
     assert found <= exact + 1e-9 * abs(exact) if method == "bound" else abs(found - exact) < 5 * error
@@ -531,7 +541,7 @@ def test_other_ways_to_the_likelihood(kind, method):
 
 @by_kind
 def test_the_likelihood_at_other_scales_widths_and_noise(kind):
-    model = HistogramGPClassifier(KERNELS[kind]).fit(X, Y)
+    model = HistogramGPClassifier(KERNELS[kind], noise=0.1).fit(X, Y)
     for parameters in ({"beta": 2.0, "scale": 0.4}, {"beta": 9.0}, {"n_components": M + 4, "random_state": 3}):
         kernel = ExpChi2(**{"n_components": M, **parameters}, approximation=kind)
         value = model._posterior.operator.with_kernel(kernel._adapt(X).value).kernel
@@ -542,7 +552,7 @@ def test_the_likelihood_at_other_scales_widths_and_noise(kind):
         with pytest.raises(ValueError, match="another kind"):
             model.log_marginal_likelihood(others)
         with pytest.raises(ValueError, match="kind"):
-            HistogramGPClassifier(others).fit(X, Y).log_marginal_likelihood(KERNELS[kind])
+            HistogramGPClassifier(others, noise=0.1).fit(X, Y).log_marginal_likelihood(KERNELS[kind])
 
 
 @pytest.mark.parametrize("first", range(4))
@@ -554,7 +564,7 @@ def test_the_likelihood_of_other_kernels_of_pairs(first):
         Laplacian(unit=0.7, transform=Exponential(0.5)),
         ExpChi2(beta=2.0, scale=1.5),
     ]
-    model = HistogramGPClassifier(kernels[first]).fit(X, Y)
+    model = HistogramGPClassifier(kernels[first], noise=0.1).fit(X, Y)
     for kernel in [*kernels, Laplacian(unit=0.7, weights=[1.0, 2.0, 3.0, 0.0, 1.0])]:
         expected = density(kernel(X), np.full(N, 0.3), signs())
         assert model.log_marginal_likelihood(kernel, 0.3) == pytest.approx(expected, rel=1e-9)
@@ -563,7 +573,7 @@ def test_the_likelihood_of_other_kernels_of_pairs(first):
 @by_kind
 def test_relevance_is_the_part_in_the_mean_distance(kind):
     kernel = ExpChi2(M, n_terms=9, approximation=kind)
-    model = HistogramGPClassifier(kernel).fit(X, Y)
+    model = HistogramGPClassifier(kernel, noise=0.1).fit(X, Y)
     means = [-np.log(chi2_kernel(X[:, [d]], gamma=1.0)).mean() for d in range(D)]
     np.testing.assert_allclose(model.feature_relevance_, means / np.sum(means), atol=0.01)
 
@@ -617,7 +627,7 @@ def test_a_model_without_its_examples_predicts_alike_and_learns_no_more(kind, na
 
 @pytest.mark.parametrize("kind", ["auto", "exact"])
 def test_an_exact_model_needs_its_examples(kind, tmp_path):
-    model = HistogramGPClassifier(KERNELS[kind]).fit(X, Y)
+    model = HistogramGPClassifier(KERNELS[kind], noise=0.1).fit(X, Y)
     sentence = r'^Exact prediction needs the training samples: save them.*set_params\(prediction="quantized"\) first\.$'
     with pytest.raises(ValueError, match=sentence):
         model.save(tmp_path / "m", include_training=False)
@@ -639,7 +649,9 @@ def contents(tmp_path_factory):
     found = {}
     for name, (kind, include_training) in CONTENTS.items():
         path = tmp_path_factory.mktemp("model") / "model.histogp"
-        model = HistogramGPClassifier(ExpChi2(6, scale=2.0, approximation=kind), random_state=0).fit(X[:20], Y[:20])
+        model = HistogramGPClassifier(ExpChi2(6, scale=2.0, approximation=kind), noise=0.1, random_state=0).fit(
+            X[:20], Y[:20]
+        )
         model.save(path, include_training=include_training)
         found[name] = path.read_bytes()
     return found
@@ -759,7 +771,7 @@ def test_random_damage(content, tmp_path):
 
 @by_kind
 def test_variances_and_what_is_refused(kind):
-    model = HistogramGPRegressor(KERNELS[kind]).fit(X, TARGETS)
+    model = HistogramGPRegressor(KERNELS[kind], noise=0.1, normalize_y=False).fit(X, TARGETS)
     precise = model.predict_variance(TEST)
     np.testing.assert_array_equal(model.predict_variance(TEST, "calibrated"), precise)
     fine = model.predict_variance(TEST, "fine", n_eigenvectors=[2, 10])
@@ -778,7 +790,7 @@ def test_variances_and_what_is_refused(kind):
 
 @by_kind
 def test_dirichlet_probabilities_sum_to_one(kind):
-    model = HistogramGPClassifier(KERNELS[kind], probability="dirichlet", random_state=0).fit(X, Y)
+    model = HistogramGPClassifier(KERNELS[kind], noise=0.1, probability="dirichlet", random_state=0).fit(X, Y)
     np.testing.assert_allclose(model.predict_proba(TEST).sum(axis=1), 1)
 
 
@@ -786,7 +798,7 @@ def test_dirichlet_probabilities_sum_to_one(kind):
 @pytest.mark.parametrize("strategy", ["uncertainty", "variance", "batch-uncertainty", "batch-variance", "random"])
 @by_kind
 def test_questions_what_to_label_next(kind, strategy, n):
-    model = HistogramGPClassifier(KERNELS[kind]).fit(X[:n], Y[:n])
+    model = HistogramGPClassifier(KERNELS[kind], noise=0.1).fit(X[:n], Y[:n])
     chosen, utilities = query(model, X[40:], strategy, 5, random_state=0, return_utilities=True)
     assert len(set(chosen)) == len(utilities) == 5
     if strategy == "variance":
@@ -796,7 +808,7 @@ def test_questions_what_to_label_next(kind, strategy, n):
 
 @pytest.mark.parametrize("kind", ["exact", "fourier"])
 def test_a_batch_is_chosen_one_after_the_other(kind):
-    model = HistogramGPClassifier(KERNELS[kind]).fit(X[:30], Y[:30])
+    model = HistogramGPClassifier(KERNELS[kind], noise=0.1).fit(X[:30], Y[:30])
     chosen = query(model, X[30:], "batch-variance", 4, random_state=0)
     seen, noise = X[:30], NOISE
     for i in chosen:
@@ -809,16 +821,16 @@ def test_a_batch_is_chosen_one_after_the_other(kind):
 @by_kind
 def test_questions_to_a_large_pool(kind, monkeypatch):
     monkeypatch.setattr(pool, "MANY_CANDIDATES", 10)
-    model = HistogramGPClassifier(KERNELS[kind]).fit(X, X[:, 1] > X[:, 2])
+    model = HistogramGPClassifier(KERNELS[kind], noise=0.1).fit(X, X[:, 1] > X[:, 2])
     assert len(query(model, TEST, "uncertainty", 5)) == 5
 
 
 def test_grid_search_reaches_the_width():
-    search = GridSearchCV(HistogramGPClassifier(ExpChi2(M)), {"kernel__beta": [0.1, 4.0]}, cv=2)
+    search = GridSearchCV(HistogramGPClassifier(ExpChi2(M), noise=0.1), {"kernel__beta": [0.1, 4.0]}, cv=2)
     search.fit(X, X[:, 1] > X[:, 2])
     assert search.best_estimator_.kernel_.beta == search.best_params_["kernel__beta"]
     grid = {"kernel__n_components": [4, M], "kernel__approximation": ["nystroem", "fourier"]}
-    by_name = GridSearchCV(HistogramGPClassifier("exp-chi2"), grid, cv=2)
+    by_name = GridSearchCV(HistogramGPClassifier("exp-chi2", noise=0.1), grid, cv=2)
     by_name.fit(X, X[:, 1] > X[:, 2])
     assert by_name.best_estimator_.kernel_.approximation == by_name.best_params_["kernel__approximation"]
     assert by_name.best_estimator_.kernel_.n_components == by_name.best_params_["kernel__n_components"]
@@ -857,9 +869,9 @@ def test_every_container_gives_the_same_model(kind, make):
 )
 def test_kernels_that_do_not_do_are_refused_by_a_sentence(kernel, message):
     with pytest.raises(ValueError, match=message) as caught:
-        HistogramGPClassifier(kernel).fit(X, Y)
+        HistogramGPClassifier(kernel, noise=0.1).fit(X, Y)
     assert str(caught.value).endswith(".")
-    model = HistogramGPClassifier(KERNEL).fit(X, Y)
+    model = HistogramGPClassifier(KERNEL, noise=0.1).fit(X, Y)
     with pytest.raises(ValueError, match=message):
         model.set_params(kernel=kernel).fit(X, Y)
     assert model.kernel_.n_components == M
@@ -870,23 +882,23 @@ def test_rows_and_columns_of_zeros(kind):
     A, kernel = X.copy(), ExpChi2(M, approximation=kind)
     A[:, 2] = 0
     A[5] = 0
-    model = HistogramGPRegressor(KERNELS[kind]).fit(A, TARGETS)
+    model = HistogramGPRegressor(KERNELS[kind], noise=0.1, normalize_y=False).fit(A, TARGETS)
     mean, covariance = posterior(model, np.full(N, NOISE), TARGETS, A, np.zeros((1, D)))
     np.testing.assert_allclose(model.predict(np.zeros((1, D))), mean, atol=1e-9)
     found = model.predict_variance(np.zeros((1, D)), include_noise=False)
     np.testing.assert_allclose(found, covariance.diagonal(), atol=1e-9)
-    nothing = HistogramGPRegressor(kernel).fit(np.zeros((30, D)), np.ones(30))
+    nothing = HistogramGPRegressor(kernel, noise=0.1, normalize_y=False).fit(np.zeros((30, D)), np.ones(30))
     np.testing.assert_allclose(nothing.predict(np.zeros((2, D))), np.full(2, 30 / (30 + NOISE)))
-    one = HistogramGPRegressor(kernel).fit(X[:1], TARGETS[:1])
+    one = HistogramGPRegressor(kernel, noise=0.1, normalize_y=False).fit(X[:1], TARGETS[:1])
     np.testing.assert_allclose(one.predict(X[:1]), TARGETS[:1] / (1 + NOISE))
 
 
 @by_kind
 def test_units_do_not_matter(kind):
     kernel = ExpChi2(M, approximation=kind)
-    model = HistogramGPRegressor(kernel).fit(X, TARGETS)
+    model = HistogramGPRegressor(kernel, noise=0.1, normalize_y=False).fit(X, TARGETS)
     for unit in (2.0**-30, 2.0**30):
-        other = HistogramGPRegressor(kernel).fit(X * unit, TARGETS)
+        other = HistogramGPRegressor(kernel, noise=0.1, normalize_y=False).fit(X * unit, TARGETS)
         np.testing.assert_allclose(other.predict(TEST * unit), model.predict(TEST), rtol=1e-6)
 
 
@@ -900,11 +912,11 @@ def expected_to_fail(estimator):
 @pytest.mark.usefixtures("non_negative_blobs")
 @parametrize_with_checks(
     [
-        HistogramGPClassifier(ExpChi2(20)),
-        HistogramGPRegressor(ExpChi2(20)),
-        HistogramGPClassifier(ExpChi2(20, approximation="fourier")),
-        HistogramGPRegressor(ExpChi2(20, approximation="fourier")),
-        HistogramGPRegressor(ExpChi2(20, approximation="nystroem")),
+        HistogramGPClassifier(ExpChi2(20), noise=0.1),
+        HistogramGPRegressor(ExpChi2(20), noise=0.1, normalize_y=False),
+        HistogramGPClassifier(ExpChi2(20, approximation="fourier"), noise=0.1),
+        HistogramGPRegressor(ExpChi2(20, approximation="fourier"), noise=0.1, normalize_y=False),
+        HistogramGPRegressor(ExpChi2(20, approximation="nystroem"), noise=0.1, normalize_y=False),
     ],
     expected_failed_checks=expected_to_fail,
 )

@@ -76,7 +76,9 @@ def test_a_classifier_learns_in_any_order_what_it_learns_at_once(split, options,
 
 
 def test_scores_are_those_of_the_dense_formula():
-    model = in_batches(HistogramGPClassifier(class_weight="balanced"), np.arange(N), [40, 41, 90, N], Y)
+    model = in_batches(
+        HistogramGPClassifier("hik", noise=0.1, class_weight="balanced"), np.arange(N), [40, 41, 90, N], Y
+    )
     kept = WEIGHTS > 0
     per_class = WEIGHTS.sum() / (4 * np.bincount(CODES, WEIGHTS))
     noise = 0.1 / WEIGHTS[kept] / per_class[CODES[kept]]
@@ -148,25 +150,25 @@ def test_relabeling_is_a_fit_with_the_right_labels(options, class_weight):
 @pytest.mark.parametrize("several", [False, True])
 def test_a_regressor_forgets_and_takes_corrections(several):
     y = np.stack([TARGETS, TARGETS**2], axis=1) if several else TARGETS
-    model = HistogramGPRegressor(normalize_y=True).fit(X, y)
+    model = HistogramGPRegressor("hik", noise=0.1, normalize_y=True).fit(X, y)
     right = y.copy()
     right[[3, 9]] += 5
     model.relabel([9, 3], right[[9, 3]]).forget([0, 1])
-    assert_same(model, HistogramGPRegressor(normalize_y=True).fit(X[2:], right[2:]))
+    assert_same(model, HistogramGPRegressor("hik", noise=0.1, normalize_y=True).fit(X[2:], right[2:]))
     right[40] = 0
     model.relabel(40, right[40])
-    assert_same(model, HistogramGPRegressor(normalize_y=True).fit(X[2:], right[2:]))
+    assert_same(model, HistogramGPRegressor("hik", noise=0.1, normalize_y=True).fit(X[2:], right[2:]))
 
 
 def test_classes_may_be_few_late_and_declared():
-    model = HistogramGPClassifier().partial_fit(X[:5], ["b"] * 5)
+    model = HistogramGPClassifier("hik", noise=0.1).partial_fit(X[:5], ["b"] * 5)
     np.testing.assert_array_equal(model.predict(TEST), ["b"] * 40)
     np.testing.assert_array_equal(model.predict_proba(TEST), np.ones((40, 1)))
     assert model.decision_function(TEST).shape == (40,)
     twin = pickle.loads(pickle.dumps(model))
     for one in (model, twin):
         one.partial_fit(X[5:8], ["apple"] * 3)
-    assert_same(twin, HistogramGPClassifier().fit(X[:8], ["b"] * 5 + ["apple"] * 3))
+    assert_same(twin, HistogramGPClassifier("hik", noise=0.1).fit(X[:8], ["b"] * 5 + ["apple"] * 3))
     model.partial_fit(X[8:9], ["b"], classes=["c", "b"])
     assert list(model.classes_) == ["apple", "b", "c"]
     K = kernel_matrix(X[:9], X[:9], HistogramIntersection()) + 0.1 * np.eye(9)
@@ -204,7 +206,7 @@ def test_a_dense_factor_is_bordered_and_not_built_again(monkeypatch):
     monkeypatch.setattr(
         factors, "_triangle", lambda matrix, diagonal: sizes.append(len(matrix)) or triangle(matrix, diagonal)
     )
-    model = HistogramGPClassifier().fit(X[:100], Y[:100])
+    model = HistogramGPClassifier("hik", noise=0.1).fit(X[:100], Y[:100])
     model.partial_fit(X[100:103], Y[100:103]).partial_fit(X[103:104], ["fir"])
     model.predict_variance(TEST)
     model.relabel(0, "elm")
@@ -212,7 +214,7 @@ def test_a_dense_factor_is_bordered_and_not_built_again(monkeypatch):
 
 
 def test_rows_are_merged_and_not_sorted_again(monkeypatch):
-    model = HistogramGPClassifier().fit(X[:100], Y[:100])
+    model = HistogramGPClassifier("hik", noise=0.1).fit(X[:100], Y[:100])
     sorted_sizes = []
     lexsort = np.lexsort
     monkeypatch.setattr(np, "lexsort", lambda keys: sorted_sizes.append(len(keys[0])) or lexsort(keys))
@@ -238,7 +240,9 @@ def test_a_saved_model_goes_on_learning(make, tmp_path):
 
 
 def test_a_model_that_only_predicts_says_so(tmp_path):
-    HistogramGPClassifier(prediction="quantized").fit(X, Y).save(tmp_path / "m", include_training=False)
+    HistogramGPClassifier("hik", noise=0.1, prediction="quantized").fit(X, Y).save(
+        tmp_path / "m", include_training=False
+    )
     loaded = histogp.load(tmp_path / "m")
     for change in (lambda: loaded.partial_fit(X, Y), lambda: loaded.forget([0]), lambda: loaded.relabel([0], ["elm"])):
         with pytest.raises(ValueError, match=r"without its training samples.*learns no more"):
@@ -269,7 +273,7 @@ BAD = {
 @pytest.mark.parametrize("what", BAD)
 def test_bad_updates_are_refused_and_change_nothing(what):
     change, message = BAD[what]
-    model = HistogramGPClassifier().fit(X[:60], Y[:60])
+    model = HistogramGPClassifier("hik", noise=0.1).fit(X[:60], Y[:60])
     before = dict(vars(model))
     with pytest.raises(ValueError, match=message):
         change(model)
@@ -289,7 +293,7 @@ def test_bad_updates_are_refused_and_change_nothing(what):
     ],
 )
 def test_parameters_are_checked_by_updates_too(parameters, message):
-    model = HistogramGPClassifier().fit(X[:60], Y[:60]).set_params(**parameters)
+    model = HistogramGPClassifier("hik", noise=0.1).fit(X[:60], Y[:60]).set_params(**parameters)
     for change in (lambda: model.partial_fit(X[60:], Y[60:]), lambda: model.forget(0), lambda: model.relabel(0, "elm")):
         with pytest.raises(ValueError, match=message):
             change()
@@ -299,11 +303,11 @@ def test_parameters_are_checked_by_updates_too(parameters, message):
 @pytest.mark.parametrize("classes", [["a", None], [0.5, 1.0], [1.0, np.nan]])
 def test_declared_classes_must_be_classes(classes):
     with pytest.raises(ValueError, match=r"classes must be|continuous"):
-        HistogramGPClassifier().partial_fit(X[:2], [1.0, 2.0], classes=classes)
+        HistogramGPClassifier("hik", noise=0.1).partial_fit(X[:2], [1.0, 2.0], classes=classes)
 
 
 def test_labels_that_would_merge_classes_are_refused():
-    model = HistogramGPClassifier().fit(X[:4], [2**53, 2**53 + 1, 0, 0])
+    model = HistogramGPClassifier("hik", noise=0.1).fit(X[:4], [2**53, 2**53 + 1, 0, 0])
     with pytest.raises(ValueError, match="cannot tell all known classes apart"):
         model.partial_fit(X[4:5], [3.0])
 
@@ -331,13 +335,13 @@ def test_a_preconditioner_that_no_longer_helps_is_made_anew():
 
 
 def test_threads_are_those_of_now():
-    model = HistogramGPClassifier(n_jobs=2).fit(X[:60], Y[:60]).set_params(n_jobs=1)
+    model = HistogramGPClassifier("hik", noise=0.1, n_jobs=2).fit(X[:60], Y[:60]).set_params(n_jobs=1)
     assert model.partial_fit(X[60:], Y[60:])._posterior.operator.n_threads == 1
     assert model.set_params(n_jobs=2).forget(0)._posterior.operator.n_threads == 2
 
 
 def test_parameters_that_are_set_during_an_update_stay():
-    model = HistogramGPClassifier().fit(X[:60], Y[:60])
+    model = HistogramGPClassifier("hik", noise=0.1).fit(X[:60], Y[:60])
     with updating(model) as changed:
         model.set_params(prediction="quantized")
         changed.mark_ = 1
@@ -346,12 +350,12 @@ def test_parameters_that_are_set_during_an_update_stay():
 
 
 def test_nothing_known_is_no_certainty():
-    model = HistogramGPClassifier().partial_fit(np.eye(4)[:2], ["a", "b"])
+    model = HistogramGPClassifier("hik", noise=0.1).partial_fit(np.eye(4)[:2], ["a", "b"])
     assert 0.3 < model.predict_proba([[0.1, 0, 0, 0]])[0, 0] < 0.7
 
 
 def test_targets_of_another_shape_are_refused():
-    model = HistogramGPRegressor().fit(X[:60], TARGETS[:60])
+    model = HistogramGPRegressor("hik", noise=0.1, normalize_y=False).fit(X[:60], TARGETS[:60])
     with pytest.raises(ValueError, match=r"targets of the shape \(n,\)"):
         model.partial_fit(X[:2], np.ones((2, 2)))
     with pytest.raises(ValueError, match="shape"):
@@ -363,7 +367,7 @@ def test_a_failed_or_interrupted_update_changes_nothing(failure, monkeypatch):
     def fail(*_, **__):
         raise failure
 
-    model = HistogramGPClassifier().fit(X[:60], Y[:60])
+    model = HistogramGPClassifier("hik", noise=0.1).fit(X[:60], Y[:60])
     before = dict(vars(model))
     monkeypatch.setattr("histogp._core.solvers.factors.DirectSystem.solve", fail)
     for change in (lambda: model.partial_fit(X, Y), lambda: model.forget(0), lambda: model.relabel(0, "fir")):
@@ -373,16 +377,16 @@ def test_a_failed_or_interrupted_update_changes_nothing(failure, monkeypatch):
 
 
 def test_a_failed_first_update_leaves_an_unfitted_model(monkeypatch):
-    model = HistogramGPClassifier()
+    model = HistogramGPClassifier("hik", noise=0.1)
     with pytest.raises(ValueError, match="Negative"):
         model.partial_fit(-X, Y)
-    assert vars(model) == vars(HistogramGPClassifier())
+    assert vars(model) == vars(HistogramGPClassifier("hik", noise=0.1))
 
 
 def test_feature_names_are_checked_in_updates():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=list("abcdefgh"))
-    model = HistogramGPClassifier().partial_fit(frame[:60], Y[:60])
+    model = HistogramGPClassifier("hik", noise=0.1).partial_fit(frame[:60], Y[:60])
     with pytest.raises(ValueError, match="feature names"):
         model.partial_fit(frame[60:].rename(columns={"a": "z"}), Y[60:])
     model.partial_fit(frame[60:], Y[60:])
@@ -390,17 +394,19 @@ def test_feature_names_are_checked_in_updates():
 
 
 def test_sparse_and_single_precision_updates():
-    model = HistogramGPClassifier().partial_fit(X[:60].astype(np.float32), Y[:60])
+    model = HistogramGPClassifier("hik", noise=0.1).partial_fit(X[:60].astype(np.float32), Y[:60])
     model.partial_fit(sparse.csr_array(X[60:]), Y[60:])
     rounded = np.concatenate([X[:60].astype(np.float32), X[60:]])
-    assert_same(model, HistogramGPClassifier().fit(rounded, Y))
-    single = HistogramGPRegressor().partial_fit(X[:60].astype(np.float32), TARGETS[:60].astype(np.float32))
+    assert_same(model, HistogramGPClassifier("hik", noise=0.1).fit(rounded, Y))
+    single = HistogramGPRegressor("hik", noise=0.1, normalize_y=False).partial_fit(
+        X[:60].astype(np.float32), TARGETS[:60].astype(np.float32)
+    )
     assert single.predict(X.astype(np.float32)).dtype == np.float32
     assert single.partial_fit(X[60:], TARGETS[60:]).predict(X.astype(np.float32)).dtype == np.float64
 
 
 def test_an_update_that_another_thread_has_overtaken_says_so():
-    model = HistogramGPClassifier().fit(X[:60], Y[:60])
+    model = HistogramGPClassifier("hik", noise=0.1).fit(X[:60], Y[:60])
     update = updating(model)
     update.__enter__()
     model.partial_fit(X[60:61], Y[60:61])
@@ -410,7 +416,7 @@ def test_an_update_that_another_thread_has_overtaken_says_so():
 
 
 def test_a_fit_that_another_one_has_overtaken_says_so(monkeypatch):
-    model = HistogramGPClassifier()
+    model = HistogramGPClassifier("hik", noise=0.1)
 
     def overtake(kernel):
         monkeypatch.undo()
@@ -508,7 +514,9 @@ class TestSearchingAgain:
 
     def test_weights_are_learned_anew(self):
         kernel = HistogramIntersection(weights="ard")
-        model = HistogramGPRegressor(kernel, optimize=Optimizer(reoptimize_every=1)).fit(X[:60, :3], X[:60, 0])
+        model = HistogramGPRegressor(kernel, normalize_y=False, optimize=Optimizer(reoptimize_every=1)).fit(
+            X[:60, :3], X[:60, 0]
+        )
         model.partial_fit(X[60:, :3], X[60:, 1])
         assert model.kernel_.weights[1] > 0
 

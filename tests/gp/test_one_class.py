@@ -31,7 +31,7 @@ def dense(rows, noise=0.1, weights=1.0):
 @pytest.mark.parametrize("criterion", ["variance", "mean", "ratio"])
 def test_scores_are_those_of_the_formula(criterion):
     weights = np.linspace(0.5, 2, len(X))
-    model = HistogramGPOneClass(KERNEL, criterion=criterion).fit(X, sample_weight=weights)
+    model = HistogramGPOneClass(KERNEL, noise=0.1, contamination=0.1, criterion=criterion).fit(X, sample_weight=weights)
     mean, variance = dense(NEW[:30], weights=weights)
     expected = {"variance": -variance, "mean": mean, "ratio": mean / np.sqrt(variance + 0.1)}[criterion]
     for rows in (NEW[:30], sparse.csr_array(NEW[:30])):
@@ -44,25 +44,25 @@ def test_scores_are_those_of_the_formula(criterion):
 
 @pytest.mark.parametrize("criterion", ["variance", "mean", "ratio"])
 def test_automatic_contamination_keeps_nineteen_of_twenty_new_rows(criterion):
-    model = HistogramGPOneClass(KERNEL, criterion=criterion, contamination="auto").fit(X)
+    model = HistogramGPOneClass(KERNEL, noise=0.1, criterion=criterion, contamination="auto").fit(X)
     assert 0.01 < np.mean(model.predict(NEW) == -1) < 0.15
     assert np.mean(model.predict(STRANGE) == -1) > 0.5
 
 
 def test_a_number_is_the_part_of_outliers_among_the_training_rows():
     for part in (0.05, 0.25):
-        assert np.sum(HistogramGPOneClass(contamination=part).fit_predict(X) == -1) == part * len(X)
+        assert np.sum(HistogramGPOneClass("hik", noise=0.1, contamination=part).fit_predict(X) == -1) == part * len(X)
 
 
 @pytest.mark.parametrize("method", VARIANCE_METHODS)
 def test_every_variance_serves(method):
-    model = HistogramGPOneClass(method=method, random_state=0).fit(X)
+    model = HistogramGPOneClass("hik", noise=0.1, contamination=0.1, method=method, random_state=0).fit(X)
     np.testing.assert_allclose(model.score_samples(NEW), -model.predict_variance(NEW, method, include_noise=False))
     assert roc_auc_score(np.repeat([1, 0], 400), model.score_samples(np.vstack([NEW, STRANGE]))) > 0.6
 
 
 def test_many_examples_take_the_calibrated_variance():
-    model = HistogramGPOneClass(contamination="auto", random_state=0).fit(MANY)
+    model = HistogramGPOneClass("hik", noise=0.1, contamination="auto", random_state=0).fit(MANY)
     np.testing.assert_array_equal(
         model.score_samples(NEW), -model.predict_variance(NEW, "calibrated", include_noise=False)
     )
@@ -71,7 +71,7 @@ def test_many_examples_take_the_calibrated_variance():
 
 @pytest.mark.parametrize("criterion", ["variance", "mean", "ratio"])
 def test_files_keep_scores_and_offset(criterion, tmp_path):
-    model = HistogramGPOneClass(KERNEL, criterion=criterion, random_state=0).fit(X)
+    model = HistogramGPOneClass(KERNEL, noise=0.1, contamination=0.1, criterion=criterion, random_state=0).fit(X)
     model.save(tmp_path / "model")
     loaded = histogp.load(tmp_path / "model")
     alike(loaded.decision_function(NEW), model.decision_function(NEW))
@@ -95,7 +95,9 @@ def test_bad_parameters_get_a_sentence():
 
 @pytest.mark.parametrize("method", [name for name in VARIANCE_TABLES if name != "coarse-quantized"])
 def test_a_model_without_its_samples_can_be_saved_again(method, tmp_path):
-    model = HistogramGPOneClass(method=method, prediction="quantized", random_state=0).fit(NEW)
+    model = HistogramGPOneClass(
+        "hik", noise=0.1, contamination=0.1, method=method, prediction="quantized", random_state=0
+    ).fit(NEW)
     model.save(tmp_path / "first", include_training=False)
     histogp.load(tmp_path / "first").save(tmp_path / "second", include_training=False)
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()

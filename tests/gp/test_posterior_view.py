@@ -72,12 +72,12 @@ def test_observations_take_variance_away():
 @pytest.mark.parametrize(
     ("model", "y", "shape"),
     [
-        (HistogramGPClassifier(KERNEL), np.array(list("abc"))[CODES], (3,)),
-        (HistogramGPClassifier(KERNEL), CODES > 0, ()),
-        (HistogramGPRegressor(KERNEL, normalize_y=True), 100 + 7 * X[:, 0], ()),
-        (HistogramGPRegressor(KERNEL, normalize_y=True), 100 + 7 * X[:, :1], (1,)),
-        (HistogramGPRegressor(KERNEL), X[:, :2], (2,)),
-        (HistogramGPOneClass(KERNEL), np.ones(N), ()),
+        (HistogramGPClassifier(KERNEL, noise=0.1), np.array(list("abc"))[CODES], (3,)),
+        (HistogramGPClassifier(KERNEL, noise=0.1), CODES > 0, ()),
+        (HistogramGPRegressor(KERNEL, noise=0.1, normalize_y=True), 100 + 7 * X[:, 0], ()),
+        (HistogramGPRegressor(KERNEL, noise=0.1, normalize_y=True), 100 + 7 * X[:, :1], (1,)),
+        (HistogramGPRegressor(KERNEL, noise=0.1, normalize_y=False), X[:, :2], (2,)),
+        (HistogramGPOneClass(KERNEL, noise=0.1, contamination=0.1), np.ones(N), ()),
     ],
 )
 def test_training_data_are_what_was_given(model, y, shape):
@@ -135,7 +135,7 @@ def test_other_parameters_of_prediction():
     ],
 )
 def test_what_a_model_offers(kernel, offered):
-    posterior = HistogramGPClassifier(kernel).fit(X, CODES).posterior_
+    posterior = HistogramGPClassifier(kernel, noise=0.1).fit(X, CODES).posterior_
     assert [what for what in ("tables", "features") if posterior.offers(what)] == offered
     with pytest.raises(ValueError, match="what must be one of 'tables', 'features'; got 'wings'"):
         posterior.offers("wings")
@@ -165,7 +165,7 @@ def test_what_is_prepared_and_what_is_left_without_training_samples(tmp_path):
 
 
 def test_before_a_fit_there_is_none():
-    model = HistogramGPClassifier()
+    model = HistogramGPClassifier("hik", noise=0.1)
     assert not hasattr(model, "posterior_")
     with pytest.raises(NotFittedError):
         model.posterior_  # noqa: B018

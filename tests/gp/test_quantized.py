@@ -71,7 +71,7 @@ def test_theorem_1_holds_for_rows_that_keep_their_sum_and_its_a_priori_form_is_l
 def test_theorem_1_needs_its_assumption():
     """All rounded down, the sum is not kept, and the error exceeds the theorem's bound but not the others'."""
     train = np.ones((5, 4))
-    reg = HistogramGPRegressor(noise=0.1).fit(train, np.ones(5))
+    reg = HistogramGPRegressor("hik", normalize_y=False, noise=0.1).fit(train, np.ones(5))
     test = np.full((1, 4), 0.499)
     exact = reg.predict(test)
     reg.set_params(prediction="quantized", interpolation="nearest", n_bins=1)
@@ -82,8 +82,8 @@ def test_theorem_1_needs_its_assumption():
 
 def test_the_worst_case_is_attained():
     y = np.random.default_rng(0).standard_normal(150)
-    reg = HistogramGPRegressor(noise=0.01, n_bins=10).fit(X, y)
-    exact = HistogramGPRegressor(noise=0.01).fit(X, y)
+    reg = HistogramGPRegressor("hik", normalize_y=False, noise=0.01, n_bins=10).fit(X, y)
+    exact = HistogramGPRegressor("hik", normalize_y=False, noise=0.01).fit(X, y)
     reg.set_params(prediction="quantized")
     worst = np.zeros((2, 8))
     for d in range(8):
@@ -98,7 +98,7 @@ def test_the_worst_case_is_attained():
 
 def test_the_regressor_bounds_are_in_units_of_the_target():
     targets = np.stack([X[:, 1], 1000 * X[:, 2]], axis=1)
-    reg = HistogramGPRegressor(noise=0.01, normalize_y=True).fit(X, targets)
+    reg = HistogramGPRegressor("hik", noise=0.01, normalize_y=True).fit(X, targets)
     exact = reg.predict(TEST)
     error = np.abs(reg.set_params(prediction="quantized", n_bins=5).predict(TEST) - exact)
     bound = reg.quantization_error_bound()
@@ -117,7 +117,9 @@ def test_the_grid_lies_in_the_transformed_features():
 
 def test_counts_on_a_grid_of_counts_are_exact():
     digits, labels = load_digits(return_X_y=True)
-    clf = HistogramGPClassifier(noise=100, n_bins=16, value_range=16, interpolation="nearest").fit(digits, labels)
+    clf = HistogramGPClassifier("hik", noise=100, n_bins=16, value_range=16, interpolation="nearest").fit(
+        digits, labels
+    )
     exact = clf.decision_function(digits)
     np.testing.assert_allclose(scores(clf, digits, prediction="quantized"), exact, atol=1e-10)
 
@@ -125,7 +127,7 @@ def test_counts_on_a_grid_of_counts_are_exact():
 @pytest.mark.slow
 def test_linear_interpolation_beats_the_nearest_node_on_real_features(fashion_mnist):
     X_train, y_train, X_test, _ = fashion_mnist
-    clf = HistogramGPClassifier(random_state=0).fit(X_train, y_train)
+    clf = HistogramGPClassifier("hik", noise=0.1, random_state=0).fit(X_train, y_train)
     exact = scores(clf, X_test)
     linear, nearest = (
         scores(clf, X_test, prediction="quantized", interpolation=kind) for kind in ("linear", "nearest")
@@ -137,7 +139,9 @@ def test_linear_interpolation_beats_the_nearest_node_on_real_features(fashion_mn
 def test_a_table_does_not_grow_with_the_training_data():
     tables = []
     for copies in (1, 20):
-        clf = HistogramGPClassifier(prediction="quantized").fit(np.tile(X, (copies, 1)), np.tile(Y3, copies))
+        clf = HistogramGPClassifier("hik", noise=0.1, prediction="quantized").fit(
+            np.tile(X, (copies, 1)), np.tile(Y3, copies)
+        )
         clf.predict(TEST)
         tables.append(clf._posterior.quantized(clf._grid()).table)
     sizes = [sum(value.nbytes for value in vars(table).values() if isinstance(value, np.ndarray)) for table in tables]
@@ -150,7 +154,7 @@ def test_tables_are_made_once_and_never_by_fit(monkeypatch):
     built = []
     build = QuantizedTable.build
     monkeypatch.setattr(QuantizedTable, "build", lambda *arguments: built.append(1) or build(*arguments))
-    clf = HistogramGPClassifier(prediction="quantized").fit(X, Y3)
+    clf = HistogramGPClassifier("hik", noise=0.1, prediction="quantized").fit(X, Y3)
     assert not built
     for _ in range(3):
         clf.predict(TEST)
@@ -162,7 +166,7 @@ def test_tables_are_made_once_and_never_by_fit(monkeypatch):
 def test_empty_columns_and_values_beyond_the_training_range():
     train = X.copy()
     train[:, 3] = 0
-    clf = HistogramGPClassifier(noise=0.1).fit(train, Y3)
+    clf = HistogramGPClassifier("hik", noise=0.1).fit(train, Y3)
     far = TEST * 1e6
     expected = kernel_matrix(far, train, HistogramIntersection()) @ clf.alpha_
     np.testing.assert_allclose(scores(clf, far, prediction="quantized"), expected, rtol=1e-9)
@@ -179,12 +183,12 @@ def test_empty_columns_and_values_beyond_the_training_range():
     ],
 )
 def test_parameters_changed_after_fit_are_checked(options, message):
-    clf = HistogramGPClassifier(prediction="quantized").fit(X, Y2)
+    clf = HistogramGPClassifier("hik", noise=0.1, prediction="quantized").fit(X, Y2)
     with pytest.raises(ValueError, match=message):
         clf.set_params(**options).predict(TEST)
 
 
 def test_an_unknown_kind_of_bound_is_refused():
-    clf = HistogramGPClassifier().fit(X, Y2)
+    clf = HistogramGPClassifier("hik", noise=0.1).fit(X, Y2)
     with pytest.raises(ValueError, match="Unknown kind 'exact'; known are 'worst-case'"):
         clf.quantization_error_bound("exact")

@@ -56,10 +56,14 @@ def test_kernel_ridge_agrees_with_sample_weights(options):
 
 def test_normalization_is_weighted_and_survives_constant_targets():
     weights = np.random.default_rng(0).integers(0, 3, len(X))
-    weighted = HistogramGPRegressor(normalize_y=True).fit(X, T, weights).predict(TEST)
-    repeated = HistogramGPRegressor(normalize_y=True).fit(X.repeat(weights, 0), T.repeat(weights, 0)).predict(TEST)
+    weighted = HistogramGPRegressor("hik", noise=0.1, normalize_y=True).fit(X, T, weights).predict(TEST)
+    repeated = (
+        HistogramGPRegressor("hik", noise=0.1, normalize_y=True)
+        .fit(X.repeat(weights, 0), T.repeat(weights, 0))
+        .predict(TEST)
+    )
     np.testing.assert_allclose(weighted, repeated, rtol=1e-9)
-    constant = HistogramGPRegressor(normalize_y=True).fit(X, np.full(len(X), 7.0))
+    constant = HistogramGPRegressor("hik", noise=0.1, normalize_y=True).fit(X, np.full(len(X), 7.0))
     np.testing.assert_array_equal(constant.predict(TEST), 7.0)
 
 
@@ -74,8 +78,10 @@ def test_targets_of_any_magnitude(magnitude):
 @pytest.mark.parametrize("magnitude", [1e-200, 1e-44, 1e-38, 1e38, 1e200])
 @pytest.mark.parametrize("rank", [0, 50, "auto"])
 def test_features_of_any_magnitude(magnitude, rank):
-    expected = HistogramGPRegressor().fit(X, T[:, 0]).predict(TEST)
-    reg = HistogramGPRegressor(noise=0.1 * magnitude, solver="cg", tol=1e-10, preconditioner_rank=rank)
+    expected = HistogramGPRegressor("hik", noise=0.1, normalize_y=False).fit(X, T[:, 0]).predict(TEST)
+    reg = HistogramGPRegressor(
+        "hik", normalize_y=False, noise=0.1 * magnitude, solver="cg", tol=1e-10, preconditioner_rank=rank
+    )
     np.testing.assert_allclose(reg.fit(X * magnitude, T[:, 0]).predict(TEST * magnitude), expected, atol=1e-8)
     if magnitude < 1:  # otherwise the noise is too small for the system to be solved at all
         reg.set_params(noise=0.1).fit(X * magnitude, T[:, 0])
@@ -83,15 +89,15 @@ def test_features_of_any_magnitude(magnitude, rank):
 
 
 def test_shapes_follow_the_targets():
-    one_column = HistogramGPRegressor().fit(X, T[:, :1])
+    one_column = HistogramGPRegressor("hik", noise=0.1, normalize_y=False).fit(X, T[:, :1])
     assert one_column.predict(TEST).shape == (25, 1)
     assert one_column.alpha_.shape == (120, 1)
-    assert HistogramGPRegressor().fit(X, T[:, 0]).alpha_.shape == (120,)
-    assert HistogramGPRegressor(solver="cg").fit(X, T).residual_.shape == (3,)
+    assert HistogramGPRegressor("hik", noise=0.1, normalize_y=False).fit(X, T[:, 0]).alpha_.shape == (120,)
+    assert HistogramGPRegressor("hik", noise=0.1, normalize_y=False, solver="cg").fit(X, T).residual_.shape == (3,)
 
 
 def test_the_tolerance_is_relative_to_each_target():
-    reg = HistogramGPRegressor(solver="cg", tol=1e-3).fit(X, T)
+    reg = HistogramGPRegressor("hik", noise=0.1, normalize_y=False, solver="cg", tol=1e-3).fit(X, T)
     K = kernel_matrix(X, X, HistogramIntersection())
     residual = np.abs(T - K @ reg.alpha_ - 0.1 * reg.alpha_).max(axis=0)
     assert np.all(residual <= 1e-3 * np.abs(T).max(axis=0))

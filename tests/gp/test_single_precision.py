@@ -99,7 +99,7 @@ def test_files_predict_as_the_model_does(kernel, rounded, tmp_path):
 def test_updates_equal_a_fit(rounded, monkeypatch):
     kernel = Laplacian(unit=0.5, approximation="nystroem", n_components=400)
     monkeypatch.setattr(pair_operators, "MOST_DOUBLE_FEATURES", 0)
-    model = HistogramGPRegressor(kernel, noise=0.1, random_state=0).fit(X[:350], Y[:350])
+    model = HistogramGPRegressor(kernel, normalize_y=False, noise=0.1, random_state=0).fit(X[:350], Y[:350])
     model.partial_fit(X[350:], Y[350:])
     assert model._posterior.operator.dtype == np.float32
     np.testing.assert_allclose(model.predict(TEST), fitted(kernel).predict(TEST), atol=1e-3)
@@ -128,7 +128,9 @@ def test_searches_by_leave_one_out_of_any_magnitude(kernel, unit):
 
 def test_rows_far_from_all_others_are_known_to_be_far():
     """In single precision, by a unit of the training samples that the test rows exceed by far."""
-    model = HistogramGPRegressor(Gaussian(), prediction="quantized", random_state=0).fit(X, Y)
+    model = HistogramGPRegressor(Gaussian(), noise=0.1, normalize_y=False, prediction="quantized", random_state=0).fit(
+        X, Y
+    )
     np.testing.assert_allclose(model.predict(TEST * 1e25), 0.0, atol=1e-6)
 
 
@@ -163,7 +165,9 @@ def test_derivatives_for_many_heights_are_rounded_to_a_millionth(monkeypatch):
 def test_a_pickle_does_not_grow_by_predictions():
     import pickle
 
-    model = HistogramGPRegressor(Gaussian(), prediction="quantized", random_state=0).fit(X, Y)
+    model = HistogramGPRegressor(Gaussian(), noise=0.1, normalize_y=False, prediction="quantized", random_state=0).fit(
+        X, Y
+    )
     model.predict(TEST)
     before = len(pickle.dumps(model))
     model.predict(np.vstack([TEST] * 3))

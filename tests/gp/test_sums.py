@@ -36,6 +36,12 @@ KERNELS = {
         weights=np.linspace(0.5, 2, D),
         transform=Power(0.8),
     ),
+    "shifted": Sum(
+        [HistogramIntersection(scale=0.5), Laplacian(unit=0.7), Constant(0.3)],
+        weights=np.linspace(0.5, 2, D),
+        shift=np.linspace(0.1, -0.2, D),
+    ),
+    "normalized": Sum([HistogramIntersection(), Gaussian(unit=0.1)], normalize="l1"),
     "apart": HistogramIntersection(columns=[0, 1, 5]) + 0.5 * ExpChi2(beta=2.0, columns=slice(2, 5)),
     "stacked": HistogramIntersection(columns=[0, 2]) + 2.0 * HistogramIntersection(Power(0.5)) + Constant(0.3),
     "columns": HistogramIntersection(columns=[1, 3, 4], weights=[1.0, 2.0, 0.5]),
@@ -60,7 +66,7 @@ def density(kernel, noise=NOISE):
 @by_kernel
 def test_mean_variance_and_likelihood_are_those_of_the_dense_sum(name, container):
     kernel = KERNELS[name]
-    model = HistogramGPRegressor(kernel, noise=NOISE, tol=1e-10).fit(container(X), VALUES)
+    model = HistogramGPRegressor(kernel, normalize_y=False, noise=NOISE, tol=1e-10).fit(container(X), VALUES)
     assert isinstance(model._posterior.operator, OPERATORS.get(name, DenseOperator))
     assert model.approximation_ == {}
     mean, variance = solved(kernel)
@@ -76,11 +82,11 @@ def test_mean_variance_and_likelihood_are_those_of_the_dense_sum(name, container
 @by_kernel
 def test_every_method_of_the_variance_bounds_or_estimates_it_or_names_the_part_that_cannot(name):
     kernel = KERNELS[name]
-    model = HistogramGPRegressor(kernel, noise=NOISE, tol=1e-8).fit(X, VALUES)
+    model = HistogramGPRegressor(kernel, normalize_y=False, noise=NOISE, tol=1e-8).fit(X, VALUES)
     variance = solved(kernel)[1]
     for method in VARIANCE_METHODS:
         if name not in OPERATORS and method in ("coarse", "coarse-quantized", "sampled"):
-            part = {"apart": "exp_chi2"}.get(name, "laplacian")
+            part = {"apart": "exp_chi2", "normalized": "gaussian"}.get(name, "laplacian")
             with pytest.raises(
                 ValueError, match=f"needs tables over single features, which the part '{part}' does not"
             ):
@@ -127,10 +133,12 @@ def test_files_hold_all_of_it(name, tmp_path):
 def test_other_models_take_sums_as_well(name):
     kernel = KERNELS[name]
     weights = np.linspace(1, 2, N)
-    model = HistogramGPRegressor(kernel, noise=NOISE, tol=1e-10).fit(X, VALUES, sample_weight=weights)
+    model = HistogramGPRegressor(kernel, normalize_y=False, noise=NOISE, tol=1e-10).fit(
+        X, VALUES, sample_weight=weights
+    )
     A = kernel(X) + np.diag(NOISE / weights)
     close(model.predict(TEST), kernel(TEST, X) @ np.linalg.solve(A, VALUES), rtol=1e-8)
-    one_class = HistogramGPOneClass(kernel, noise=NOISE).fit(X)
+    one_class = HistogramGPOneClass(kernel, contamination=0.1, noise=NOISE).fit(X)
     assert set(one_class.predict(TEST)) <= {-1, 1}
     classifier = HistogramGPClassifier(kernel, noise=NOISE, class_weight="balanced-ovr").fit(X, CODES)
     assert classifier.novelty(TEST).max() <= 1 + 1e-9
@@ -160,10 +168,12 @@ def test_parts_have_names_and_parameters():
     copied = clone(named).set_params(wide__beta=0.2)
     assert (named.parts[0][1].beta, copied.parts[0][1].beta) == (0.1, 0.2)
     assert repr(2 * named) == repr(clone(named).set_params(wide__scale=2.0, narrow__scale=2.0))
-    model = HistogramGPRegressor(named).set_params(kernel__narrow__beta=5.0)
+    model = HistogramGPRegressor(named, noise=0.1, normalize_y=False).set_params(kernel__narrow__beta=5.0)
     assert model.kernel.get_params()["narrow__beta"] == 5.0
     search = GridSearchCV(
-        HistogramGPRegressor("hik + laplacian"), {"kernel__laplacian__beta": [0.5, 2.0], "noise": [0.1]}, cv=2
+        HistogramGPRegressor("hik + laplacian", noise=0.1, normalize_y=False),
+        {"kernel__laplacian__beta": [0.5, 2.0], "noise": [0.1]},
+        cv=2,
     )
     assert search.fit(X, VALUES).best_params_["kernel__laplacian__beta"] in (0.5, 2.0)
 
@@ -190,14 +200,31 @@ SIGNED = np.random.default_rng(0).standard_normal((30, 3))
 
 def test_signs_follow_the_parts():
     y = SIGNED[:, 0]
-    for kernel in ("laplacian", "gaussian + constant", Laplacian() + Gaussian()):
-        model = HistogramGPRegressor(kernel)
+    shifted = Sum([HistogramIntersection(), Laplacian()], shift=0.0)
+    for kernel in ("laplacian", "gaussian + constant", Laplacian() + Gaussian(), shifted):
+        model = HistogramGPRegressor(kernel, noise=0.1, normalize_y=False)
         assert not model.__sklearn_tags__().input_tags.positive_only
         assert np.isfinite(model.fit(SIGNED, y).predict(SIGNED)).all()
     for kernel in ("hik + laplacian", Laplacian() + ExpChi2()):
-        assert HistogramGPRegressor(kernel).__sklearn_tags__().input_tags.positive_only
+        assert HistogramGPRegressor(kernel, noise=0.1, normalize_y=False).__sklearn_tags__().input_tags.positive_only
         with pytest.raises(ValueError, match=r"[Nn]egative"):
-            HistogramGPRegressor(kernel).fit(SIGNED, y)
+            HistogramGPRegressor(kernel, noise=0.1, normalize_y=False).fit(SIGNED, y)
+
+
+def test_a_shift_and_normalized_rows_are_those_of_the_features():
+    parts = [HistogramIntersection(scale=0.5), Laplacian(unit=0.7), Gaussian(unit=0.3)]
+    shift, weights = np.array([-1.0, 0.5, 0.0]), np.array([1.0, 2.0, 0.5])
+    for container in (np.asarray, sparse.csr_array):
+        for norm in (None, "l1"):
+            kernel = Sum(parts, weights=weights, shift=shift, normalize=norm)
+            seen = SIGNED if norm is None else SIGNED / np.abs(SIGNED).sum(axis=1, keepdims=True)
+            a, b = (weights * (one - shift) for one in (seen[:, None], seen[None, :9]))
+            minima = np.minimum(np.maximum(a, 0), np.maximum(b, 0)) + np.minimum(np.maximum(-a, 0), np.maximum(-b, 0))
+            expected = 0.5 * minima.sum(axis=2) + np.exp(-np.abs(a - b).sum(axis=2) / 0.7)
+            expected += np.exp(-((a - b) ** 2).sum(axis=2) / 0.3)
+            close(kernel(container(SIGNED), container(SIGNED[:9])), expected)
+    rows = np.vstack([X, np.zeros(D)])
+    close(KERNELS["normalized"](rows)[-1, -1], 1.0)  # a row without anything stays so
 
 
 @pytest.mark.parametrize(
@@ -211,7 +238,7 @@ def test_signs_follow_the_parts():
     ],
 )
 def test_the_likelihood_of_another_kernel_is_its_own(first, second):
-    model = HistogramGPRegressor(first, noise=NOISE).fit(X, VALUES)
+    model = HistogramGPRegressor(first, normalize_y=False, noise=NOISE).fit(X, VALUES)
     close(model.log_marginal_likelihood(second, method="exact"), density(second), rtol=1e-6)
 
 
@@ -234,7 +261,9 @@ def test_weights_may_be_zero_in_sparse_data():
 def test_the_kernel_that_was_found_is_that_of_the_model(kernel, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConvergedWarning)
-        model = HistogramGPRegressor(kernel, optimize=Optimizer("exact", max_steps=10)).fit(X, VALUES)
+        model = HistogramGPRegressor(kernel, normalize_y=False, optimize=Optimizer("exact", max_steps=10)).fit(
+            X, VALUES
+        )
     close(model._posterior.operator.matrix(), model.kernel_(X), rtol=1e-2 if isinstance(kernel, Chi2) else 1e-9)
     model.save(tmp_path / "m")
     np.testing.assert_allclose(load(tmp_path / "m").predict(TEST), model.predict(TEST), rtol=1e-9)
@@ -247,7 +276,9 @@ def test_weights_are_searched_again_after_updates():
     ):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConvergedWarning)
-            model = HistogramGPRegressor(kernel, optimize=Optimizer("exact", max_steps=5)).fit(X[:35], VALUES[:35])
+            model = HistogramGPRegressor(kernel, normalize_y=False, optimize=Optimizer("exact", max_steps=5)).fit(
+                X[:35], VALUES[:35]
+            )
             model.partial_fit(X[35:], VALUES[35:])
         found = model.kernel_.get_params()
         weights = found.get("laplacian__weights", found.get("weights"))
@@ -257,12 +288,14 @@ def test_weights_are_searched_again_after_updates():
 
 def test_short_names_of_hyperparameters_are_those_of_all_parts():
     kernel = Laplacian(0.5) + Laplacian(5.0)
-    model = HistogramGPRegressor(kernel, optimize=Optimizer("exact", parameters=["beta"])).fit(X, VALUES)
+    model = HistogramGPRegressor(kernel, normalize_y=False, optimize=Optimizer("exact", parameters=["beta"])).fit(
+        X, VALUES
+    )
     found = model.kernel_.get_params()
     assert found["laplacian__beta"] != 0.5
     assert found["laplacian_2__beta"] != 5.0
     assert model.noise_ == 0.1
-    model = HistogramGPRegressor(kernel, optimize=Optimizer("bound", criterion="loo")).fit(X, VALUES)
+    model = HistogramGPRegressor(kernel, normalize_y=False, optimize=Optimizer("bound", criterion="loo")).fit(X, VALUES)
     assert model.noise_ != 0.1
 
 
@@ -276,25 +309,29 @@ def test_sums_copy_their_parts():
 
 
 def test_forgetting_is_a_fit_without():
-    model = HistogramGPRegressor(Laplacian(), noise=NOISE).fit(X, VALUES).forget(np.arange(30))
-    fresh = HistogramGPRegressor(Laplacian(), noise=NOISE).fit(X[30:], VALUES[30:])
+    model = HistogramGPRegressor(Laplacian(), normalize_y=False, noise=NOISE).fit(X, VALUES).forget(np.arange(30))
+    fresh = HistogramGPRegressor(Laplacian(), normalize_y=False, noise=NOISE).fit(X[30:], VALUES[30:])
     assert model.kernel_.unit == fresh.kernel_.unit
     close(model.predict(TEST), fresh.predict(TEST), rtol=1e-9)
 
 
 def test_support_stays_in_double_precision_where_single_is_too_coarse():
-    model = HistogramGPRegressor(Gaussian(), noise=1e-9).fit(X, VALUES)
+    model = HistogramGPRegressor(Gaussian(), normalize_y=False, noise=1e-9).fit(X, VALUES)
     exact = model.predict(TEST)
     np.testing.assert_allclose(model.set_params(prediction="quantized").predict(TEST), exact, atol=0.05)
-    far = HistogramGPRegressor(Gaussian(), noise=0.1).fit(1e4 + X, VALUES)
+    far = HistogramGPRegressor(Gaussian(), normalize_y=False, noise=0.1).fit(1e4 + X, VALUES)
     exact = far.predict(TEST + 1e4)
     np.testing.assert_allclose(far.set_params(prediction="quantized").predict(TEST + 1e4), exact, atol=0.05)
 
 
 def test_columns_of_the_additive_chi2_kernel(tmp_path):
     columns = [1, 4, 5]
-    model = HistogramGPRegressor(Chi2(8, columns=columns, scale=2.0), noise=NOISE, tol=1e-10).fit(X, VALUES)
-    alone = HistogramGPRegressor(Chi2(8, scale=2.0), noise=NOISE, tol=1e-10).fit(X[:, columns], VALUES)
+    model = HistogramGPRegressor(Chi2(8, columns=columns, scale=2.0), normalize_y=False, noise=NOISE, tol=1e-10).fit(
+        X, VALUES
+    )
+    alone = HistogramGPRegressor(Chi2(8, scale=2.0), normalize_y=False, noise=NOISE, tol=1e-10).fit(
+        X[:, columns], VALUES
+    )
     close(model.predict(TEST), alone.predict(TEST[:, columns]))
     close(model.predict_variance(TEST), alone.predict_variance(TEST[:, columns]))
     close(model.kernel_(X), alone.kernel_(X[:, columns]))
@@ -302,7 +339,9 @@ def test_columns_of_the_additive_chi2_kernel(tmp_path):
     assert model.approximation_.keys() == {"expansion"}
     model.save(tmp_path / "m")
     close(load(tmp_path / "m").predict(TEST), alone.predict(TEST[:, columns]))
-    searched = HistogramGPRegressor(Chi2(weights="ard", columns=columns), optimize="gradient").fit(X, VALUES)
+    searched = HistogramGPRegressor(Chi2(weights="ard", columns=columns), normalize_y=False, optimize="gradient").fit(
+        X, VALUES
+    )
     assert searched.kernel_.weights.shape == (3,)
 
 
@@ -327,6 +366,12 @@ WRONG = {
         Sum([Sum([Laplacian()])], weights=2.0),
         "is a sum of its own, and the sum has weights",
     ),
+    "a shift": (Sum([Laplacian()], shift=[1.0, 2.0]), "shift must be one finite number, or one for each of the 6"),
+    "a norm": (Sum([Laplacian()], normalize="l2"), 'normalize must be "l1" or None'),
+    "a shift of parts": (
+        Sum([Laplacian()], shift=1.0, approximation="parts"),
+        'approximation="parts" shares nothing: a sum with shift has another one',
+    ),
     "components": (Gaussian(n_components=1), "n_components must be a whole number from 2 to"),
 }
 
@@ -335,7 +380,7 @@ WRONG = {
 def test_what_makes_no_sense_is_refused_by_a_sentence(name):
     kernel, sentence = WRONG[name]
     with pytest.raises((ValueError, TypeError), match=sentence):
-        HistogramGPRegressor(kernel).fit(X, VALUES)
+        HistogramGPRegressor(kernel, noise=0.1, normalize_y=False).fit(X, VALUES)
 
 
 def test_a_sum_takes_parts_in_one_way():
@@ -350,17 +395,17 @@ def test_a_search_finds_all_parts_and_shared_weights_once():
     for optimizer in (Optimizer("exact", max_steps=15), Optimizer(criterion="loo")):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConvergedWarning)
-            model = HistogramGPRegressor(kernel, optimize=optimizer, random_state=0).fit(X, VALUES)
+            model = HistogramGPRegressor(kernel, normalize_y=False, optimize=optimizer, random_state=0).fit(X, VALUES)
         assert model.kernel_.weights.shape == (D,)
         assert {"laplacian__beta", "gaussian__scale", "transform__eta", "noise"} <= model.optimization_path_.keys()
         assert model.kernel_.get_params()["laplacian__beta"] != 1.0
-        again = HistogramGPRegressor(model.kernel_, noise=model.noise_, tol=1e-10).fit(X, VALUES)
+        again = HistogramGPRegressor(model.kernel_, normalize_y=False, noise=model.noise_, tol=1e-10).fit(X, VALUES)
         np.testing.assert_allclose(again.predict(TEST), model.predict(TEST), rtol=1e-6)
 
 
 def test_a_search_of_stacked_kernels_is_exact_where_the_dense_likelihood_says_so():
     kernel = KERNELS["stacked"]
-    model = HistogramGPRegressor(kernel, optimize="exact").fit(X, VALUES)
+    model = HistogramGPRegressor(kernel, normalize_y=False, optimize="exact").fit(X, VALUES)
     expected = density(model.kernel_, model.noise_)
     close(model.log_marginal_likelihood_, expected, rtol=1e-8)
     assert expected > density(kernel)
@@ -387,11 +432,11 @@ def test_support_grows_until_it_predicts_well(monkeypatch):
 def test_a_sum_outgrows_its_matrix(monkeypatch):
     monkeypatch.setattr("histogp._core.operators.pair_operators.MOST_EXACT_SAMPLES", 50)
     kernel = Sum([HistogramIntersection(), Laplacian(unit=0.7)], n_components=40)
-    model = HistogramGPRegressor(kernel, noise=NOISE).fit(X[:45], VALUES[:45])
+    model = HistogramGPRegressor(kernel, normalize_y=False, noise=NOISE).fit(X[:45], VALUES[:45])
     with pytest.warns(ApproximationWarning, match="With 70 training samples the kernel is approximated"):
         model.partial_fit(X[45:], VALUES[45:])
     assert isinstance(model._posterior.operator, ApproximateOperator)
-    fresh = HistogramGPRegressor(kernel, noise=NOISE).fit(X, VALUES)
+    fresh = HistogramGPRegressor(kernel, normalize_y=False, noise=NOISE).fit(X, VALUES)
     close(model.predict(TEST), fresh.predict(TEST), rtol=1e-8)
     assert 0 < fresh.approximation_["nystroem"] < 0.2
     np.testing.assert_allclose(fresh.predict(TEST), solved(kernel)[0], atol=0.2)
@@ -403,7 +448,7 @@ def test_a_sum_outgrows_its_matrix(monkeypatch):
 def test_single_precision_is_the_model(monkeypatch):
     monkeypatch.setattr("histogp._core.operators.pair_operators.MOST_EXACT_SAMPLES", 50)
     kernel = Laplacian(unit=0.7, approximation="exact")
-    model = HistogramGPRegressor(kernel, noise=NOISE).fit(X, VALUES)
+    model = HistogramGPRegressor(kernel, normalize_y=False, noise=NOISE).fit(X, VALUES)
     assert model.approximation_ == {"float32": np.finfo(np.float32).eps}
     mean, variance = solved(kernel)
     np.testing.assert_allclose(model.predict(TEST), mean, atol=1e-5)
@@ -436,9 +481,9 @@ REPLACED = {
 def test_a_kernel_that_was_set_counts_from_the_next_fit_on(name, tmp_path):
     before, after = REPLACED[name]
     codes = np.argmax(X[:, :3], axis=1)
-    model = HistogramGPClassifier(before, random_state=0).fit(X, codes)
+    model = HistogramGPClassifier(before, noise=0.1, random_state=0).fit(X, codes)
     model.save(tmp_path / "model")
-    fresh = HistogramGPClassifier(before, random_state=0).fit(X[1:], codes[1:])
+    fresh = HistogramGPClassifier(before, noise=0.1, random_state=0).fit(X[1:], codes[1:])
     for one in (model, histogp.load(tmp_path / "model")):
         one.set_params(kernel=after).forget(one.ids_[:1])
         np.testing.assert_allclose(one.decision_function(TEST), fresh.decision_function(TEST), atol=1e-9)
@@ -449,15 +494,17 @@ def test_updates_of_few_samples_choose_landmarks_as_a_fit_does():
     codes = np.argmax(X[:, :3], axis=1)
     kernel = Laplacian(approximation="nystroem", n_components=20)
     model = (
-        HistogramGPClassifier(kernel, random_state=0).partial_fit(X[:40], codes[:40]).partial_fit(X[40:], codes[40:])
+        HistogramGPClassifier(kernel, noise=0.1, random_state=0)
+        .partial_fit(X[:40], codes[:40])
+        .partial_fit(X[40:], codes[40:])
     )
-    fresh = HistogramGPClassifier(kernel, random_state=0).fit(X, codes)
+    fresh = HistogramGPClassifier(kernel, noise=0.1, random_state=0).fit(X, codes)
     np.testing.assert_allclose(model.decision_function(TEST), fresh.decision_function(TEST), atol=1e-9)
 
 
 def test_models_that_only_predict_say_what_their_variance_needs(tmp_path):
     codes = np.argmax(X[:, :3], axis=1)
-    model = HistogramGPClassifier("hik + laplacian", prediction="quantized").fit(X, codes)
+    model = HistogramGPClassifier("hik + laplacian", noise=0.1, prediction="quantized").fit(X, codes)
     model.save(tmp_path / "model", include_training=False)
     loaded = histogp.load(tmp_path / "model")
     for ask in (loaded.novelty, loaded.predict_variance):
@@ -470,7 +517,7 @@ def test_models_that_only_predict_say_what_their_variance_needs(tmp_path):
 )
 def test_columns_come_back_from_files_as_they_select(columns, tmp_path):
     codes = np.argmax(X[:, :3], axis=1)
-    model = HistogramGPClassifier(Laplacian(columns=columns)).fit(X, codes)
+    model = HistogramGPClassifier(Laplacian(columns=columns), noise=0.1).fit(X, codes)
     model.save(tmp_path / "model")
     loaded = histogp.load(tmp_path / "model")
     np.testing.assert_array_equal(
@@ -488,4 +535,4 @@ def test_what_a_sum_does_not_have_is_refused(name):
 @pytest.mark.parametrize("kernel", ["laplacian", "gaussian"])
 def test_features_that_overflow_are_refused_by_a_sentence(kernel):
     with pytest.raises(ValueError, match="The kernel overflows on these features"):
-        HistogramGPRegressor(kernel).fit(X * 1e306, VALUES)
+        HistogramGPRegressor(kernel, noise=0.1, normalize_y=False).fit(X * 1e306, VALUES)

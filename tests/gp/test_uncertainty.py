@@ -117,7 +117,7 @@ def test_weights_of_examples_count():
 
 
 def test_several_numbers_of_eigenvectors_give_a_column_each():
-    clf = HistogramGPClassifier(KERNEL).fit(X, CODES)
+    clf = HistogramGPClassifier(KERNEL, noise=0.1).fit(X, CODES)
     found = clf.predict_variance(TEST, "fine", n_eigenvectors=[8, 0])
     assert found.shape == (len(TEST), 2)
     np.testing.assert_allclose(clf.predict_variance(TEST, "fine", n_eigenvectors=8), found[:, 0])
@@ -135,24 +135,24 @@ def test_several_numbers_of_eigenvectors_give_a_column_each():
     ],
 )
 def test_bad_options_get_a_sentence(options, message):
-    clf = HistogramGPClassifier(KERNEL).fit(X, CODES)
+    clf = HistogramGPClassifier(KERNEL, noise=0.1).fit(X, CODES)
     with pytest.raises(ValueError, match=message):
         clf.predict_variance(TEST, **options)
 
 
 def test_bad_rows_get_a_sentence():
-    clf = HistogramGPClassifier(KERNEL).fit(X, CODES)
+    clf = HistogramGPClassifier(KERNEL, noise=0.1).fit(X, CODES)
     for method in ("predict_variance", "predict_proba", "novelty"):
         with pytest.raises(ValueError, match="Negative values"):
             getattr(clf, method)(-TEST)
         with pytest.raises(ValueError, match="features"):
             getattr(clf, method)(TEST[:, :3])
     with pytest.raises(ValueError, match="n_samples"):
-        HistogramGPRegressor().fit(X, CODES).sample_y(TEST, 0)
+        HistogramGPRegressor("hik", noise=0.1, normalize_y=False).fit(X, CODES).sample_y(TEST, 0)
 
 
 def test_nothing_of_the_estimator_changes_when_it_predicts():
-    clf = HistogramGPClassifier(KERNEL, random_state=0).fit(X, CODES)
+    clf = HistogramGPClassifier(KERNEL, noise=0.1, random_state=0).fit(X, CODES)
     before = dict(vars(clf))
     for method in METHODS:
         clf.predict_variance(TEST, method, n_samples=16)
@@ -164,17 +164,17 @@ def test_nothing_of_the_estimator_changes_when_it_predicts():
 
 
 def test_a_new_fit_forgets_the_old_variance():
-    clf = HistogramGPClassifier(KERNEL, random_state=0).fit(X[:150], CODES[:150])
+    clf = HistogramGPClassifier(KERNEL, noise=0.1, random_state=0).fit(X[:150], CODES[:150])
     old = {method: clf.predict_variance(TEST, method) for method in METHODS}
     clf.fit(X, CODES)
-    fresh = HistogramGPClassifier(KERNEL, random_state=0).fit(X, CODES)
+    fresh = HistogramGPClassifier(KERNEL, noise=0.1, random_state=0).fit(X, CODES)
     for method in METHODS:
         np.testing.assert_array_equal(clf.predict_variance(TEST, method), fresh.predict_variance(TEST, method))
         assert np.any(clf.predict_variance(TEST, method) != old[method])
 
 
 def test_threads_that_ask_at_once_get_the_same():
-    clf = HistogramGPClassifier(KERNEL, random_state=0).fit(X, CODES)
+    clf = HistogramGPClassifier(KERNEL, noise=0.1, random_state=0).fit(X, CODES)
     found = []
     workers = [
         threading.Thread(
@@ -194,7 +194,7 @@ def test_threads_that_ask_at_once_get_the_same():
 
 @pytest.mark.parametrize("include_training", [True, False])
 def test_what_was_prepared_is_in_the_file(include_training, tmp_path):
-    clf = HistogramGPClassifier(KERNEL, random_state=0, prediction="quantized").fit(X, CODES)
+    clf = HistogramGPClassifier(KERNEL, noise=0.1, random_state=0, prediction="quantized").fit(X, CODES)
     tables = ("coarse-quantized", "sampled", "calibrated")
     expected = {method: clf.predict_variance(TEST, method) for method in (*tables, "fine")}
     probabilities = clf.predict_proba(TEST)
@@ -222,7 +222,7 @@ def test_what_was_prepared_is_in_the_file(include_training, tmp_path):
 
 
 def test_a_loaded_model_prepares_the_same_later(tmp_path):
-    clf = HistogramGPClassifier(KERNEL).fit(X, CODES)  # a random seed, which goes into the file
+    clf = HistogramGPClassifier(KERNEL, noise=0.1).fit(X, CODES)  # a random seed, which goes into the file
     clf.save(tmp_path / "model")
     loaded = histogp.load(tmp_path / "model")
     for method in METHODS:
@@ -235,7 +235,7 @@ def test_a_loaded_model_prepares_the_same_later(tmp_path):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_probabilities_have_the_order_of_scores_and_sum_to_one(n_classes, class_weight):
     y = np.array(["a", "b", "c"])[np.minimum(CODES, n_classes - 1)]
-    clf = HistogramGPClassifier(KERNEL, class_weight=class_weight).fit(X, y)
+    clf = HistogramGPClassifier(KERNEL, noise=0.1, class_weight=class_weight).fit(X, y)
     found, scores = clf.predict_proba(TEST), clf.decision_function(TEST)
     assert found.shape == (len(TEST), n_classes)
     np.testing.assert_allclose(found.sum(axis=1), 1)
@@ -271,11 +271,11 @@ def test_the_temperature_is_that_of_leaving_one_out(class_weight):
 
 
 def test_scores_without_an_error_have_finite_probabilities():
-    clf = HistogramGPClassifier(noise=1e-3).fit(np.eye(6).repeat(5, axis=0), np.arange(6).repeat(5) // 3)
+    clf = HistogramGPClassifier("hik", noise=1e-3).fit(np.eye(6).repeat(5, axis=0), np.arange(6).repeat(5) // 3)
     found = clf.predict_proba(np.eye(6))
     assert np.all(np.isfinite(found))
     assert 0 < found.min() < 0.1
-    two = HistogramGPClassifier().fit([[0.0, 1.0], [1.0, 0.0]], [0, 1])
+    two = HistogramGPClassifier("hik", noise=0.1).fit([[0.0, 1.0], [1.0, 0.0]], [0, 1])
     assert np.all(np.isfinite(two.predict_proba([[0.3, 0.7]])))
 
 
@@ -283,7 +283,7 @@ def test_scores_without_an_error_have_finite_probabilities():
 def test_probabilities_of_digits_are_honest(probability):
     digits = train_test_split(*load_digits(return_X_y=True), random_state=0)
     X_train, X_test, y_train, y_test = digits
-    clf = HistogramGPClassifier(noise=100.0, probability=probability, random_state=0).fit(X_train, y_train)
+    clf = HistogramGPClassifier("hik", noise=100.0, probability=probability, random_state=0).fit(X_train, y_train)
     found = clf.predict_proba(X_test)
     np.testing.assert_allclose(found.sum(axis=1), 1)
     assert log_loss(y_test, found) < 0.3
@@ -292,11 +292,11 @@ def test_probabilities_of_digits_are_honest(probability):
 
 
 def test_the_approximate_temperature_is_near_the_exact_one(monkeypatch):
-    clf = HistogramGPClassifier("hik-poly", random_state=0).fit(X, CODES)
+    clf = HistogramGPClassifier("hik-poly", noise=0.1, random_state=0).fit(X, CODES)
     exact = clf._posterior.temperature(clf._variance_options())[0]
     factors_pay = Answer(False)
     monkeypatch.setattr("histogp._core.solvers.factors_pay", factors_pay)
-    other = HistogramGPClassifier("hik-poly", random_state=0).fit(X, CODES)
+    other = HistogramGPClassifier("hik-poly", noise=0.1, random_state=0).fit(X, CODES)
     approximate = other._posterior.temperature(other._variance_options())[0]
     assert np.isclose(approximate, exact, rtol=0.35)
     assert factors_pay.n_calls >= 1
@@ -305,9 +305,9 @@ def test_the_approximate_temperature_is_near_the_exact_one(monkeypatch):
 
 def test_scikit_learns_calibration_tools_work():
     y = CODES == 1
-    calibrated = CalibratedClassifierCV(HistogramGPClassifier(KERNEL), cv=3).fit(X, y)
+    calibrated = CalibratedClassifierCV(HistogramGPClassifier(KERNEL, noise=0.1), cv=3).fit(X, y)
     assert calibrated.predict_proba(TEST).shape == (len(TEST), 2)
-    display = CalibrationDisplay.from_estimator(HistogramGPClassifier(KERNEL).fit(X, y), X, y, n_bins=3)
+    display = CalibrationDisplay.from_estimator(HistogramGPClassifier(KERNEL, noise=0.1).fit(X, y), X, y, n_bins=3)
     assert len(display.prob_true) >= 2
 
 
@@ -315,7 +315,7 @@ def test_novelty_is_a_share_of_the_prior_variance():
     clf = HistogramGPClassifier(KERNEL, noise=0.2).fit(X, CODES)
     prior = kernel_matrix(TEST, TEST, KERNEL).diagonal()
     np.testing.assert_allclose(clf.novelty(TEST), posterior(0.2)[1].diagonal() / prior, rtol=1e-7)
-    unseen = HistogramGPClassifier().fit(X * [1, 1, 1, 1, 0, 0], CODES)
+    unseen = HistogramGPClassifier("hik", noise=0.1).fit(X * [1, 1, 1, 1, 0, 0], CODES)
     np.testing.assert_allclose(unseen.novelty([[0, 0, 0, 0, 1.0, 2.0], [0.0] * 6]), [1, 0])
     with pytest.raises(ValueError, match="Unknown method 'most'"):
         clf.novelty(TEST, "most")
@@ -323,7 +323,7 @@ def test_novelty_is_a_share_of_the_prior_variance():
 
 def test_names_of_columns_and_precision_do_not_matter():
     names = [f"f{k}" for k in range(6)]
-    clf = HistogramGPClassifier(KERNEL, random_state=0).fit(pd.DataFrame(X, columns=names), CODES)
+    clf = HistogramGPClassifier(KERNEL, noise=0.1, random_state=0).fit(pd.DataFrame(X, columns=names), CODES)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for method in METHODS:
@@ -341,7 +341,7 @@ def test_tables_know_what_lies_between_training_values(gap):
     rows = rng.random((700, 4))
     inside = (rows > gap[0]) & (rows < gap[1])
     rows[inside] = np.where(gap[0] == 0, 0.0, rng.uniform(0, gap[0], inside.sum()))
-    model = HistogramGPClassifier(noise=0.1, random_state=0).fit(rows, rows[:, 0] > rows[:, 1])
+    model = HistogramGPClassifier("hik", noise=0.1, random_state=0).fit(rows, rows[:, 0] > rows[:, 1])
     tests = np.full((3, 4), np.mean(gap))
     tests[1], tests[2, 1:] = 0.9 * gap[0] + 0.1 * gap[1], rows[0, 1:]
     K = np.minimum(rows[:, None], rows).sum(axis=2) + 0.1 * np.eye(len(rows))

@@ -19,9 +19,11 @@ from histogp._core.operators.contract import Approximate
 from histogp._core.predictors import codes_of
 from histogp._core.search.leave_one_out import (
     ENOUGH_STEPS,
+    FEWEST_SAMPLES,
     number_searched,
     sampled,
     search_leave_one_out,
+    varying_variance,
 )
 from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import Row
@@ -37,6 +39,10 @@ START_SCALE = 0.5
 START_NOISE = 0.1
 # Features of which at least this part is zero keep their zeros. Without negative values they count as counts.
 ZEROS_OF_COUNTS = 0.5
+# Sums of rows that differ by a smaller part are equal, so that there is nothing to normalize.
+EQUAL_SUMS = 1e-3
+# Samples that units of features come from; more of them than a search sees, so that rare features count as well.
+UNIT_SAMPLES = 4_000
 # Distinct samples from which on there is something to search for.
 FEWEST_SEARCHED = 10
 # Above the samples of an exact kernel: landmarks, as many as features of all samples may be, within limits.
@@ -58,26 +64,30 @@ class Decision:
 
 
 def starting_kernels(X: Any, scale: float = 1.0) -> list[Sum]:
-    """The kernels from which a search may start, for training samples, an array or CSR (N, D); most often one.
+    """The kernels from which a search may start, for distinct training samples, an array or CSR (N, D); often one.
 
-    Features are shifted by their smallest values, unless most are zero. Counts, that is mostly zeros and nothing
-    negative, share one weight; rows may be normalized or not.
+    Features are shifted by their smallest values, unless most are zero, and each has a weight of its own. Counts, that
+    is mostly zeros and nothing negative, are tried with one weight for all as well, and with normalized rows; of more
+    counts than a search sees samples not all would have a weight.
 
     scale : the mean square of the targets
     """
     n_samples, n_features = X.shape
-    size = max(1, n_samples * n_features)
     lowest = np.asarray(X.min(axis=0).toarray() if sparse.issparse(X) else X.min(axis=0), np.float64).ravel()
-    keeps_zeros = 1 - _number_of_nonzeros(X) / size >= ZEROS_OF_COUNTS
-    n_components = int(np.clip(MOST_FEATURES // max(1, n_samples), FEWEST_LANDMARKS, MOST_LANDMARKS))
+    keeps_zeros = _number_of_nonzeros(X) <= (1 - ZEROS_OF_COUNTS) * n_samples * n_features
+    n_components = int(np.clip(MOST_FEATURES // n_samples, FEWEST_LANDMARKS, MOST_LANDMARKS))
     own = START_SCALE * scale
     parts = [HistogramIntersection(scale=own), Laplacian(scale=own), Gaussian(scale=own), Constant(own)]
-    kernel = Sum(parts, n_components=n_components, shift=0.0 if keeps_zeros else lowest)
-    if not keeps_zeros or lowest.min(initial=0.0) < 0:
-        return [kernel.set_params(weights="ard")]
-    mean_sum = float(X.sum()) / n_samples
-    raw, normalized = kernel.set_params(weights=1 / mean_sum if mean_sum > 0 else 1.0), clone(kernel)
-    return [raw, normalized.set_params(weights=None, normalize="l1")]
+    kernel = Sum(parts, weights="ard", shift=0.0 if keeps_zeros else lowest, n_components=n_components)
+    if not keeps_zeros or lowest.min() < 0:
+        return [kernel]
+    sums = np.asarray(X.sum(axis=1), np.float64).ravel()
+    if not sums.any():
+        return [kernel]
+    several = [clone(kernel).set_params(weights=1 / float(sums.mean()))]
+    if sums[sums > 0].min() < (1 - EQUAL_SUMS) * sums.max():
+        several.append(clone(kernel).set_params(weights=None, normalize="l1"))
+    return [*several, kernel] if n_features <= min(n_samples, FEWEST_SAMPLES) else several
 
 
 def _number_of_nonzeros(X: Any) -> int:
@@ -112,28 +122,18 @@ def decide(
     """The best of some kernels, or of one with another noise.
 
     kernels : those to start from
-    noise : where the noise starts
+    noise : where the noise starts; in units of the prior variance if it alone is to be found
     data_noise : of each sample, at that
     finds : "all", "kernel" without the noise, or "noise" without the kernel
     """
     codes = codes_of(targets) if is_classification else np.zeros(len(targets), int)
     if len(targets) < FEWEST_SEARCHED or np.bincount(codes).max() < 2:
         return settled(kernels[0], noise, X, targets)
+    some = np.argsort(hashes)[:UNIT_SAMPLES]
     chosen = sampled(codes, hashes, number_searched(targets.shape[1]))
-    found = [
-        _searched(
-            kernel,
-            noise,
-            X[chosen],
-            data_noise.subset(chosen),
-            targets[chosen],
-            finds,
-            is_classification,
-            n_threads,
-            report,
-        )
-        for kernel in kernels
-    ]
+    sample = X[chosen], data_noise.subset(chosen), targets[chosen]
+    options = finds, is_classification, n_threads, report
+    found = [_searched(kernel, noise, X[some], targets[some], *sample, *options) for kernel in kernels]
     return min(found, key=lambda one: one[0])[1]
 
 
@@ -148,6 +148,8 @@ def settled(kernel: Any, noise: float, X: Any, targets: Array) -> Decision:
 def _searched(
     kernel: Any,
     noise: float,
+    wide_X: Any,
+    wide_targets: Array,
     X: Any,
     data_noise: Noise,
     targets: Array,
@@ -156,13 +158,19 @@ def _searched(
     n_threads: int,
     report: Callable[[Row], bool],
 ) -> tuple[float, Decision]:
-    """The loss that a search from a kernel ends with, and what it has found."""
-    adapted = kernel._adapt(X, targets, noise)
+    """The loss that a search from a kernel ends with, and what it has found.
+
+    wide_X, wide_targets : more samples than are searched, for units
+    """
+    adapted = kernel._adapt(wide_X, wide_targets, noise)
     operator = adapted.kernel._operator(adapted.value, X, n_threads)
     approximate = operator.offer(Approximate)
     operator = operator if approximate is None else approximate.exactly()
+    if finds == "noise":
+        unit = varying_variance(operator)
+        noise, data_noise = noise * unit, data_noise.scaled(unit)
     data = Data(operator, data_noise, targets)
-    space = Space.of(adapted.value, Rows.from_array(X), noise, data.mean_square)
+    space = Space.of(adapted.value, Rows.from_array(wide_X), noise, data.mean_square)
     names = [one.name for one in space.free if finds == "all" or (one.name == "noise") == (finds == "noise")]
     space = space.only(names)
     droppable = [name for name in DROPPABLE if name in names]

@@ -264,7 +264,7 @@ def test_values_of_any_sign(make, container):
     close(kernel(container(SIGNED)), formula(SIGNED, SIGNED, kernel))
     close(kernel(container(SIGNED), container(SIGNED[:3])), formula(SIGNED, SIGNED[:3], kernel))
     y = SIGNED[:, 0]
-    model = HistogramGPRegressor(kernel, noise=0.1).fit(container(SIGNED), y)
+    model = HistogramGPRegressor(kernel, normalize_y=False, noise=0.1).fit(container(SIGNED), y)
     K = formula(SIGNED, SIGNED, kernel)
     expected = formula(SIGNED[:7] - 0.5, SIGNED, kernel) @ np.linalg.solve(K + 0.1 * np.eye(40), y)
     close(model.predict(container(SIGNED[:7] - 0.5)), expected)
@@ -307,15 +307,15 @@ def test_a_search_finds_more_likely_parameters(make):
     y = np.sin(20 * X[:, 0])
     optimizer = Optimizer("exact", max_steps=30)
     for kernel in (make(), make(weights="ard"), make(transform=Power(1.0))):
-        model = HistogramGPRegressor(kernel, optimize=optimizer, random_state=0).fit(X, y)
-        start = HistogramGPRegressor(clone(kernel).set_params(weights=None)).fit(X, y)
+        model = HistogramGPRegressor(kernel, normalize_y=False, optimize=optimizer, random_state=0).fit(X, y)
+        start = HistogramGPRegressor(clone(kernel).set_params(weights=None), noise=0.1, normalize_y=False).fit(X, y)
         assert model.log_marginal_likelihood_ > start.log_marginal_likelihood(method="exact") + 1
 
 
 @pytest.mark.parametrize("parameters", [{"beta": 0}, {"scale": -1.0}, {"unit": "median"}, {"beta": "1"}])
 def test_parameters_that_make_no_sense_are_refused(parameters):
     with pytest.raises(ValueError, match=f"{next(iter(parameters))} must be a number above 0"):
-        HistogramGPRegressor(Laplacian(**parameters)).fit(SIGNED, SIGNED[:, 0])
+        HistogramGPRegressor(Laplacian(**parameters), noise=0.1, normalize_y=False).fit(SIGNED, SIGNED[:, 0])
 
 
 def test_too_many_samples_are_refused_before_the_work_starts(monkeypatch):
@@ -323,7 +323,9 @@ def test_too_many_samples_are_refused_before_the_work_starts(monkeypatch):
     monkeypatch.setattr(pair_operators, "MOST_SINGLE_SAMPLES", 30)
     monkeypatch.setattr(HeightsKernel, "points", None)
     with pytest.raises(ValueError, match="for which 40 samples are too many: learn from at most 30 of them"):
-        HistogramGPRegressor(Laplacian(unit=1.0, approximation="exact")).fit(SIGNED, SIGNED[:, 0])
+        HistogramGPRegressor(Laplacian(unit=1.0, approximation="exact"), noise=0.1, normalize_y=False).fit(
+            SIGNED, SIGNED[:, 0]
+        )
 
 
 @pytest.mark.parametrize(

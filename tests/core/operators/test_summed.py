@@ -173,7 +173,7 @@ def test_classes_novelty_and_queries():
     np.testing.assert_allclose(model.predict_proba(TEST), expected.predict_proba(TEST), rtol=1e-6)
     np.testing.assert_allclose(model.novelty(TEST), expected.novelty(TEST), rtol=1e-6)
     np.testing.assert_array_equal(query(model, TEST, batch_size=3), query(expected, TEST, batch_size=3))
-    one_class = HistogramGPOneClass(kernel, noise=NOISE, random_state=0).fit(X)
+    one_class = HistogramGPOneClass(kernel, contamination=0.1, noise=NOISE, random_state=0).fit(X)
     assert set(one_class.predict(TEST)) <= {-1, 1}
 
 

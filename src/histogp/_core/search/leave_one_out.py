@@ -29,7 +29,7 @@ from histogp._core.probability import (
 )
 from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import Optimum, Row, StoppedError
-from histogp._core.search.space import Space, is_weights
+from histogp._core.search.space import Space, is_scale, is_weights
 from histogp._core.solvers.factors import symmetric_inverse
 from histogp._core.solvers.problem import Noise
 from histogp._core.threads import run, suited_blas
@@ -189,19 +189,22 @@ def search_leave_one_out(
     max_steps: int,
     report: Callable[[Row], bool] | None = None,
     droppable: Collection[str] = (),
+    own_weights: bool = True,
 ) -> LeastLoss:
     """The hyperparameters with the smallest loss, with priors around the start, by L-BFGS-B.
 
+    own_weights : whether each weight may change by itself, and not just all together by their spread
     droppable : names of scales that become zero, one after the other, as long as the loss rises by less than one
     """
-    search = _Search(data, space, is_classification, report)
+    search = _Search(data, space, is_classification, report, own_weights)
     interrupted = False
     try:
         # In units of the priors, and with a loss that makes the first step, down the slope, one of them long.
-        unit = max(1.0, float(np.linalg.norm(search.evaluate(search.start)[1] * search.widths)))
+        first = search.evaluate(search.start)
+        unit = max(1.0, float(np.linalg.norm(first[1] * search.widths)))
 
         def scaled(z: Array) -> tuple[float, Array]:
-            value, slope = search.evaluate(search.start + z * search.widths)
+            value, slope = search.evaluate(search.start + z * search.widths) if z.any() else first
             return value / unit, slope * search.widths / unit
 
         found = optimize.minimize(
@@ -232,7 +235,14 @@ class _Search:
     largest values of their features, k the spread, v their own.
     """
 
-    def __init__(self, data: Data, space: Space, is_classification: bool, report: Callable[[Row], bool] | None):
+    def __init__(
+        self,
+        data: Data,
+        space: Space,
+        is_classification: bool,
+        report: Callable[[Row], bool] | None,
+        own_weights: bool = True,
+    ):
         """Prepare the labels, and the priors; nothing is evaluated yet."""
         self.data, self.space, self._report = data, space, report
         self.names = [one.name for one in space.free]
@@ -249,6 +259,7 @@ class _Search:
         spreads = [one.spread for one in space.free if one.spread is not None]
         self._shape = np.concatenate(spreads) if spreads else np.zeros(int(self._is_weight.sum()))
         self._has_spread = bool(self._shape.any())
+        self._own_weights = own_weights
         self._set_priors()
 
     def _set_priors(self) -> None:
@@ -257,12 +268,12 @@ class _Search:
         start = np.where(self._is_weight, 0.0, theta)
         widths = np.where(self._is_weight, WEIGHT_WIDTH, PRIOR_WIDTH)
         bounds = bounds - np.where(self._is_weight, theta, 0.0)[:, None]
+        if not self._own_weights:
+            bounds[self._is_weight] = 0.0
         names = np.concatenate([np.full(len(one.start), one.name, object) for one in self.space.free])
         for k, name in enumerate(names):
             if name == "noise":
-                lowest, highest = NOISE_BOUNDS
-                if self._wanted is None:
-                    lowest, highest = np.array(NOISE_BOUNDS_OF_VALUES) * self.data.mean_square
+                lowest, highest = np.array(self._noise_bounds()) * self._noise_unit()
                 limits = np.log([min(lowest, np.exp(theta[k])), max(highest, np.exp(theta[k]))])
                 bounds[k] = np.clip(limits, *bounds[k])
         extra = [(1.0, SPREAD_WIDTH, SPREAD_BOUNDS)] if self._has_spread else []
@@ -276,6 +287,15 @@ class _Search:
         self.bounds = np.vstack([bounds, *(one[2] for one in extra)])
         if len(self.data.targets) < FEW_SAMPLES:
             self.widths = self.widths / 2
+
+    def _noise_bounds(self) -> tuple[float, float]:
+        return NOISE_BOUNDS_OF_VALUES if self._wanted is None else NOISE_BOUNDS
+
+    def _noise_unit(self) -> float:
+        """The mean square of targets, or the prior variance of a kernel whose scale does not change."""
+        if any(is_scale(name) or is_weights(name) for name in self.names):
+            return 1.0 if self._wanted is not None else self.data.mean_square
+        return varying_variance(self.data.operator)
 
     def theta(self, x: Array) -> Array:
         """The logarithms of all hyperparameters."""
@@ -371,6 +391,11 @@ class _Search:
             self.best = penalized, x.copy()
         if self._report is not None and self._report(row):
             raise StoppedError
+
+
+def varying_variance(operator: KernelOperator) -> float:
+    """The mean prior variance of training samples, without what all have in common; one if there is none."""
+    return float(operator.diagonal().mean() - operator.kernel.constant) or 1.0
 
 
 def number_searched(n_outputs: int) -> int:
