@@ -6,13 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from histogp._core.data import Array
 from histogp._core.operators.contract import Features, approximation_of
-from histogp._estimator import reading
-from histogp._sklearn import visual_block
 from histogp.kernels import Kernel
 
 # The part of the prior variance, a constant aside, from which on a kernel is mostly of one kind.
@@ -20,59 +16,24 @@ MOSTLY = 2 / 3
 # Parts of a sum with a smaller share are not worth a word, nor are features with less than this part of a fair share.
 LEAST_SHARE, LEAST_RELEVANCE = 0.005, 1e-6
 # What approximations are made of, by their names.
-MADE_OF = {"nystroem": "landmarks", "fourier": "random waves", "expansion": "an expansion", "float32": "float32"}
+MADE_OF = {"nystroem": "landmarks", "fourier": "random waves", "expansion": "an expansion", "float32": "single precision"}
 COUNTED = ("nystroem", "fourier")
 
 
-class ToldInWords:
-    """Adds to an estimator the sentence that says what it has found; notebooks show it, too."""
-
-    kernel_: Kernel
-    noise_: float
-    feature_relevance_: Array
-    verbose: int
-
-    @reading
-    def in_words(self) -> str:
-        """What was found, in words: what the kernel sees, the noise, which features count, what is approximated.
-
-        What a model that was saved without its training samples does not know is left out.
-
-        Returns
-        -------
-        sentence : str
-            For instance "mostly interactions (Laplacian .6, Gaussian .3), noise .08, 14 of 64 features carry half the
-            weight". Numbers in parentheses are ``kernel_shares_``, the weight of features is ``feature_relevance_``.
-        """
-        check_is_fitted(self)
-        model: Any = self
-        posterior = model._posterior
-        knows_samples = posterior.includes_training
-        name, features = approximation_of(posterior.operator), posterior.operator.offer(Features)
-        return in_words(
-            self.kernel_,
-            self.noise_,
-            shares=model.kernel_shares_ if knows_samples and self.kernel_._leaves() else {},
-            relevance=self.feature_relevance_,
-            approximation=name,
-            n_components=None if features is None else features.n_components,
-            error=model.approximation_[name] if knows_samples and name is not None else None,
-        )
-
-    def _tell(self) -> None:
-        """Print what was found, if users want to be told."""
-        if self.verbose:
-            self._say(self.in_words())  # type: ignore[attr-defined]
-
-    def _sk_visual_block_(self) -> Any:
-        """The box that scikit-learn draws, with what was found below the name."""
-        return visual_block(self, self.in_words() if hasattr(self, "kernel_") else None)
-
-    def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
-        """The table of fitted attributes of scikit-learn 1.9, without those that would be computed for it."""
-        shown = BaseEstimator()
-        shown.__dict__.update(vars(self))
-        return shown._get_fitted_attr_html(doc_link)
+def told_by(estimator: Any) -> str:
+    """What a fitted estimator has found, as far as it knows: one without its training samples leaves things out."""
+    kernel, posterior = estimator.kernel_, estimator._posterior
+    name, features = approximation_of(posterior.operator), posterior.operator.offer(Features)
+    knows_samples = posterior.includes_training
+    return in_words(
+        kernel,
+        estimator.noise_,
+        shares=estimator.kernel_shares_ if knows_samples and kernel._leaves() else {},
+        relevance=estimator.feature_relevance_,
+        approximation=name,
+        n_components=None if features is None else features.n_components,
+        error=estimator.approximation_[name] if knows_samples and name is not None else None,
+    )
 
 
 def in_words(
