@@ -1,4 +1,4 @@
-"""The command ``python -m benchmarks``: list, run, report, compare."""
+"""The command ``python -m benchmarks``: list, run, report, peers, standings, compare."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.comparison import HEADER, ROUNDS, compare
+from benchmarks.contest.entrants import ours
+from benchmarks.contest.records import RECORDS, complete
+from benchmarks.contest.records import summary as of_splits
+from benchmarks.contest.sets import of_kind, set_named
+from benchmarks.contest.standings import entrant_lines, rare_lines, set_lines, stored, value_lines
+from benchmarks.contest.trials import run_trials
 from benchmarks.registry import Case, discover, select
 from benchmarks.report import aligned, bars, updated
 from benchmarks.results import FOLDER, load, store
 from benchmarks.running import ROOT, CaseError, fetch_data, run_alone
 
 HOUSE = "house"
+MOST_SHOWN = 40
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -44,6 +51,12 @@ def _parser() -> argparse.ArgumentParser:
     reporting = command("report", _report, "compare stored results with bars, and update the tables of the README")
     reporting.add_argument("--check", action="store_true", help="change nothing; fail if the README differs")
     reporting.add_argument("--readme", type=Path, default=ROOT / "README.md", metavar="FILE")
+    completing = command("peers", _peers, "run peers of the plain line on the data sets where their scores are missing")
+    completing.add_argument("names", nargs="*", metavar="SET", help="data sets; default: all, the smallest first")
+    completing.add_argument("--group", action="append", choices=("peers", "named"), help="default: both, in this order")
+    completing.add_argument("--again", action="append", default=[], metavar="ENTRANT", help="run it although it has")
+    standing = command("standings", _standings, "tables of the plain line among its peers, from stored scores")
+    standing.add_argument("names", nargs="*", metavar="SET", help="run the plain line on these now, and store nothing")
     comparing = command(
         "compare", _compare, "times of two checkouts of histogp, in turn; fails if the new one is slower"
     )
@@ -91,8 +104,9 @@ def _run(options: argparse.Namespace, cases: Mapping[str, Case]) -> int:
             continue
         if options.results is not None:
             store(result, options.results)
-        shown = ", ".join(f"{name} {value:.4g}" for name, value in result.values.items())
-        _say(f"{case.name}: {result.seconds:.1f} s: {shown}")
+        shown = [f"{name} {value:.4g}" for name, value in result.values.items()]
+        more = [f"and {len(shown) - MOST_SHOWN} more"] * (len(shown) > MOST_SHOWN)
+        _say(f"{case.name}: {result.seconds:.1f} s: {', '.join([*shown[:MOST_SHOWN], *more])}")
     return int(failed)
 
 
@@ -114,6 +128,29 @@ def _report(options: argparse.Namespace, cases: Mapping[str, Case]) -> int:
     if found.text != text:
         print(f"{options.readme.name} differs from the stored results: run `python -m benchmarks report`.")
     return int(found.text != text or bool(unknown))
+
+
+def _peers(options: argparse.Namespace, cases: Mapping[str, Case]) -> int:
+    sets = [set_named(name) for name in options.names] or of_kind()
+    for group in options.group or ("peers", "named"):
+        for one in sets:
+            complete(one, [group], again=options.again, folder=options.results / RECORDS.name, say=_say)
+    return 0
+
+
+def _standings(options: argparse.Namespace, cases: Mapping[str, Case]) -> int:
+    board = stored(options.results, options.results / RECORDS.name)
+    sets = [set_named(name) for name in options.names]
+    for one in sets:
+        for name in ours(one.kind):
+            splits = run_trials(one, name, range(one.n_splits), n_threads=None)
+            board.scores[one.name][name] = splits
+            _say(f"{one.name}: {name}: {of_splits(splits)}")
+    tables = [set_lines(board, options.names)]
+    if not sets:
+        tables += [entrant_lines(board), value_lines(board), rare_lines(board)]
+    print("\n\n".join(aligned(lines) for lines in tables))
+    return 0
 
 
 def _compare(options: argparse.Namespace, cases: Mapping[str, Case]) -> int:

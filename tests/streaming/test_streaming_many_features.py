@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
-from oracles import alike, histograms
+from oracles import alike, close, histograms
 from scipy import sparse
 from scipy.special import log_softmax
+from sklearn import datasets
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import minmax_scale
 
 import histogp
 from histogp._core.least_squares.ridge import FactoredRidge
@@ -154,3 +157,85 @@ def test_the_penalty_of_the_smallest_left_out_logarithmic_loss(n_classes):
     assert loss(model.alpha_) < best + 0.01
     with pytest.raises(ValueError, match="alpha"):
         StreamingRidge(alpha="loo-log").fit(X, y)
+
+
+# The default criterion.
+
+
+@pytest.mark.parametrize(("make", "y"), [(StreamingRidge, TARGETS), (StreamingRidgeClassifier, LABELS)])
+def test_with_as_many_features_as_samples_the_default_is_evidence(make, y):
+    for n_samples, options, criterion in (
+        (6, {}, "evidence"),
+        (12, {}, "evidence"),
+        (13, {}, "loo"),
+        (12, {"pca_components": 11}, "loo"),
+        (36, {"feature_map": MAPS["additive"]}, "evidence"),
+        (37, {"feature_map": MAPS["additive"]}, "loo"),
+        (40, {"feature_map": MAPS["waves"]}, "evidence"),
+        (41, {"feature_map": MAPS["waves"]}, "loo"),
+        (40, {"feature_map": MAPS["waves"], "pca_components": 40}, "evidence"),
+        (40, {"feature_map": MAPS["waves"], "pca_components": 39}, "loo"),
+    ):
+        default, named = (
+            make(alpha=alpha, **options).fit(X[:n_samples], y[:n_samples]) for alpha in ("auto", criterion)
+        )
+        assert default.criterion_ == named.criterion_ == criterion
+        assert default.alpha_ == named.alpha_
+        np.testing.assert_array_equal(default.predict(TEST), named.predict(TEST))
+    assert make().alpha == "auto"
+    assert make(alpha=0.5).fit(X, y).criterion_ is None
+    assert make(alpha="gcv").fit(X, y).criterion_ == "gcv"
+
+
+def test_the_default_criterion_follows_the_samples_so_far():
+    model = StreamingRidge()
+    for begin, end, criterion in ((0, 5, "evidence"), (5, 12, "evidence"), (12, 13, "loo"), (13, 150, "loo")):
+        model.partial_fit(X[begin:end], TARGETS[begin:end])
+        assert model.criterion_ == criterion
+        assert model.alpha_ == pytest.approx(StreamingRidge().fit(X[:end], TARGETS[:end]).alpha_, rel=1e-6)
+
+
+def test_weights_count_like_repeated_samples_for_the_default_criterion():
+    for times, criterion in ((np.full(7, 1), "evidence"), (np.full(7, 2), "loo"), (np.arange(7) % 2, "evidence")):
+        weighted = StreamingRidge().fit(X[:7], TARGETS[:7], times)
+        repeated = StreamingRidge().fit(X[:7].repeat(times, axis=0), TARGETS[:7].repeat(times, axis=0))
+        assert weighted.criterion_ == repeated.criterion_ == criterion
+        close(weighted.predict(TEST), repeated.predict(TEST), rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_samples", [10, 60])
+def test_weights_that_sum_to_one_leave_the_default_as_it_is(n_samples):
+    rows, targets = X[:n_samples], TARGETS[:n_samples]
+    expected = StreamingRidge().fit(rows, targets)
+    found = StreamingRidge().fit(rows, targets, np.full(n_samples, 1 / n_samples))
+    assert found.criterion_ == expected.criterion_
+    close(found.predict(TEST), expected.predict(TEST), rtol=1e-6)
+
+
+def test_samples_to_leave_out_are_needed_only_where_they_are_left_out():
+    model = StreamingRidge(alpha=1.0).fit(X[:12], TARGETS[:12]).set_params(alpha="auto")
+    assert model.criterion_ == "evidence"
+    model = StreamingRidge(alpha=1.0).fit(X, TARGETS).set_params(alpha="auto")
+    with pytest.raises(ValueError, match="need some of the samples, which were not asked for"):
+        model.predict(TEST)
+
+
+def split(load, n_train):
+    """Some training samples of a data set of scikit-learn, with features between 0 and 1, and the others."""
+    X, y = load(return_X_y=True)
+    return train_test_split(minmax_scale(X), y, train_size=n_train, random_state=0)
+
+
+@pytest.mark.parametrize(
+    "load", [datasets.load_digits, datasets.load_wine, datasets.load_breast_cancer, datasets.load_diabetes]
+)
+def test_penalties_for_more_random_features_than_samples_are_sensible(load):
+    """By whatever criterion: about as good for other samples as the best penalty for these."""
+    rows, test, y, y_test = split(load, 100)
+    make = StreamingRidge if load is datasets.load_diabetes else StreamingRidgeClassifier
+    waves = ExpChi2Sampler(300)
+    best = max(make(waves, alpha=alpha).fit(rows, y).score(test, y_test) for alpha in np.logspace(-5, 2, 15))
+    for alpha in ("auto", "loo", "gcv", "evidence"):
+        model = make(waves, alpha=alpha).fit(rows, y)
+        assert model.score(test, y_test) > best - 0.02
+        assert model.alpha_ > 1e-3

@@ -1,6 +1,8 @@
 """Streaming models as targets and rules: frozen values, solved once, behind one base class."""
 
 import dataclasses
+import pickle
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from oracles import close, histograms
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
 
-from histogp import streaming
+from histogp import feature_maps, kernels, streaming
 from histogp.feature_maps import AdditiveChi2Map, BlockMap, ExpChi2Sampler
 from histogp.feature_maps._adapters import as_map, fit_map
 from histogp.streaming import (
@@ -58,6 +60,15 @@ def test_all_models_are_here():
     assert {one for one in found if isinstance(one, type) and issubclass(one, StreamingModel)} == set(MODELS)
 
 
+def test_what_draws_at_random_has_a_seed_by_default():
+    packages = (streaming, feature_maps, kernels)
+    made = {name: getattr(package, name) for package in packages for name in package.__all__}
+    found = {name: signature(one).parameters for name, one in made.items() if callable(one)}
+    seeds = {name: given["random_state"].default for name, given in found.items() if "random_state" in given}
+    assert {"StreamingRidge", "StreamingRidgeClassifier", "ExpChi2Sampler", "SkewedChi2Map", "ExpChi2"} <= set(seeds)
+    assert set(seeds.values()) == {0}
+
+
 @every_model
 def test_a_model_is_one_class_above_the_base(make):
     assert [cls for cls in make.__mro__ if cls.__module__.startswith("histogp")] == [make, StreamingModel]
@@ -80,8 +91,9 @@ def test_rules_and_targets_are_frozen_and_rules_compare(make):
 @every_model
 def test_weights_are_found_once_for_equal_rules(make, counted):
     targets, other = MODELS[make]
+    calls = counted(type(make()._rule()), "solve")
     model = make().fit(X, targets)
-    calls = counted(type(model._rule()), "solve")
+    assert len(calls) == 1
     expected = scores(model)
     np.testing.assert_array_equal(scores(model), expected)
     np.testing.assert_array_equal(scores(model.set_params(**model.get_params())), expected)
@@ -91,14 +103,39 @@ def test_weights_are_found_once_for_equal_rules(make, counted):
     found = scores(model.set_params(**other))
     assert found.shape != expected.shape or not np.allclose(found, expected)
     assert len(calls) == 2
-    model.partial_fit(X, targets)
-    scores(model)
+    model.partial_fit(X, targets).partial_fit(X, targets)
+    assert len(calls) == 2
+    expected = scores(model)
+    assert len(calls) == 3
+    np.testing.assert_array_equal(scores(pickle.loads(pickle.dumps(model))), expected)
     assert len(calls) == 3
 
 
+@every_model
+def test_fitted_attributes_are_there_after_fit(make, counted):
+    calls = counted(type(make()._rule()), "solve")
+    model = make().fit(X, MODELS[make][0])
+    for name in (name for name in dir(make) if name.endswith("_") and not name.endswith("__")):
+        getattr(model, name)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [({"equal_rank": 61}, "more than the 60 samples"), ({"blocks": BLOCKS, "block_weights": [1]}, "2 numbers")],
+)
+def test_what_has_no_solution_is_refused_by_fit_which_changes_nothing(parameters, message):
+    model = StreamingRidgeClassifier().fit(X[:50], LABELS[:50])
+    learned = model._learned
+    with pytest.raises(ValueError, match=message):
+        model.set_params(**parameters).fit(X, LABELS)
+    assert model._learned is learned
+    assert model.n_samples_seen_ == 50
+
+
 def test_samples_to_leave_out_later_do_not_change_the_solution(counted):
+    calls = counted(type(StreamingRidge()._rule()), "solve")
     model = StreamingRidge().fit(X, Y)
-    calls = counted(type(model._rule()), "solve")
     expected = model.predict(X)
     np.testing.assert_array_equal(model.set_params(n_left_out=5).predict(X), expected)
     assert len(calls) == 1

@@ -51,7 +51,7 @@ OTHERS = {
 OWN = {
     "resume": False,
     "pca": None,
-    "alpha": "loo",
+    "alpha": "auto",
     "checkpoint_seconds": CHECKPOINT_SECONDS,
     "block": None,
     "block_weights": None,
@@ -117,8 +117,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--alpha",
         type=_alpha,
-        default="loo",
-        help="with --stream, the penalty: a number, loo, loo-log, gcv or evidence",
+        default="auto",
+        help="with --stream, the penalty: a number, loo, loo-log, gcv, evidence, or auto, which is evidence if there "
+        "are at least as many features as rows, else loo; default: auto",
     )
 
 
@@ -155,7 +156,7 @@ def run(options: argparse.Namespace) -> None:
             raise DataError(f"{options.data} has no rows.")
         model.save(checkpoint, notes=identity)
         advance(title="solving")
-        alpha, weights = model.alpha_, model.block_weights_
+        alpha, criterion, weights = model.alpha_, model.criterion_, model.block_weights_
         if files.feature_names is not None:
             model.feature_names_in_ = np.array(files.feature_names, object)
         model.save(output)
@@ -168,7 +169,8 @@ def run(options: argparse.Namespace) -> None:
     say(
         f"{output}: {model.n_samples_seen_:,} rows, {model.n_features_in_:,} features, {kind}; "
         + (f"{n_before:,} rows were learned before; " if n_before else "")
-        + f"learned in {perf_counter() - start:.2f} s, alpha {alpha:.3g}, {output.stat().st_size / 1e6:.1f} MB"
+        + f"learned in {perf_counter() - start:.2f} s, alpha {alpha:.3g}{f' by {criterion}' if criterion else ''}, "
+        + f"{output.stat().st_size / 1e6:.1f} MB"
     )
 
 
@@ -318,9 +320,11 @@ def _slice(text: str) -> slice:
 
 
 def _alpha(text: str) -> Any:
-    if text in ("loo", "loo-log", "gcv", "evidence"):
+    if text in ("auto", "loo", "loo-log", "gcv", "evidence"):
         return text
     try:
         return float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor loo, loo-log, gcv or evidence") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a number nor auto, loo, loo-log, gcv or evidence"
+        ) from None

@@ -65,7 +65,7 @@ class StreamingModel(BaseEstimator):
         raise NotImplementedError
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from these samples alone.
+        """Learn from these samples alone, and find the weights.
 
         Parameters
         ----------
@@ -82,6 +82,8 @@ class StreamingModel(BaseEstimator):
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from further samples: the model becomes that of a `fit` on all so far, with the same feature map.
+
+        The samples are added up, no more: the weights are found when a prediction or an attribute first needs them.
 
         Parameters
         ----------
@@ -100,8 +102,9 @@ class StreamingModel(BaseEstimator):
     def save(self, path: Any, notes: Sequence[str] = ()) -> None:
         """Write what was learned to a file without code, which `histogp.load` reads; it can go on learning.
 
-        The file takes the place of an older one as a whole or not at all. ``notes`` are texts for whoever reads it,
-        which `histogp.describe` gives back.
+        The file takes the place of an older one as a whole or not at all. It holds sums over samples; the weights are
+        found again when the model that was read first needs them. ``notes`` are texts for whoever reads it, which
+        `histogp.describe` gives back.
         """
         check_is_fitted(self)
         schema.save(self, path, notes)
@@ -166,6 +169,8 @@ class StreamingModel(BaseEstimator):
             sample = arranged.sampled(X, values, weights, rule.n_left_out, changed.random_state)
             parts = arranged.sum_parts(X, values, weights, changed.chunk_bytes)
             changed._install(arranged.changed(parts=parts, sample=sample, n_seen=n_seen))
+            if anew:
+                changed._solve()
         return self
 
     def _validate(self, X: Any, y: Any = "no_validation", *, reset: bool, **options: Any) -> Any:
@@ -203,7 +208,7 @@ class StreamingModel(BaseEstimator):
         self.__dict__.update(learned.targets.attributes(), n_samples_seen_=learned.n_seen, _learned=learned)
 
     def _solve(self) -> Weights:
-        """The weights by the present parameters; computed when they are first needed."""
+        """The weights by the present parameters: as `fit` found them, or computed when they are first needed."""
         check_is_fitted(self)
         self._validate_params()
         learned, rule = self._learned, self._rule()
@@ -212,7 +217,7 @@ class StreamingModel(BaseEstimator):
             rule.check(learned, learned.n_seen)
             return rule.solve(learned)
 
-        return learned.solution.get("weights", solve, rule)
+        return learned.solution.get("weights", solve, rule, keep=True)
 
     def _score(self, X: Any) -> Array:
         """Scores (n, k) of samples X, linear in their features."""
@@ -283,10 +288,12 @@ class Learned:
     solution: Lazy = field(default_factory=Lazy)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "solution"}
+        return {**vars(self), "solution": self.solution.kept()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, solution=Lazy())
+        for name, (version, value) in state["solution"].items():
+            self.solution.put(name, value, version, keep=True)
 
     def changed(self, **values: Any) -> Learned:
         """What was learned, with other values, and nothing computed from them yet."""

@@ -23,7 +23,7 @@ from histogp.streaming._targets import ClassTargets, RealTargets
 
 _CONSTRAINTS: dict[str, list] = {
     **StreamingModel._parameter_constraints,
-    "alpha": [StrOptions({"loo", "gcv", "evidence"}), Interval(Real, 0, None, closed="left")],
+    "alpha": [StrOptions({"auto", "loo", "gcv", "evidence"}), Interval(Real, 0, None, closed="left")],
     "pca_components": [None, Interval(Integral, 1, None, closed="left")],
     "blocks": [list, tuple, None],
     "block_components": [None, Interval(Integral, 1, None, closed="left")],
@@ -42,9 +42,10 @@ class StreamingRidge(RegressorMixin, StreamingModel):
     feature_map : transformer or None, default=None
         Maps samples to features, for instance `histogp.feature_maps.AdditiveChi2Map`; adapted to the samples of `fit`,
         or to the first ones of `partial_fit`. None takes the features as they are.
-    alpha : float or {"loo", "gcv", "evidence"}, default="loo"
+    alpha : float or {"auto", "loo", "gcv", "evidence"}, default="auto"
         Penalty on the squares of the weights; or how it is chosen, the same for all targets:
 
+        - "auto": "evidence" if there are at least as many features, or ``pca_components``, as samples, else "loo".
         - "loo": the smallest squared error of leaving training samples out, in closed form, for some at random.
         - "gcv": generalized cross-validation, on all samples.
         - "evidence": the largest marginal likelihood; the penalty is the noise by the prior variance of weights.
@@ -63,20 +64,22 @@ class StreamingRidge(RegressorMixin, StreamingModel):
     fit_intercept : bool, default=True
         Whether to add a constant, which is not penalized.
     n_left_out : int, default=1000
-        Samples to leave out in turn for ``alpha="loo"``.
+        Samples to leave out in turn for ``alpha="auto"`` and "loo".
     chunk_bytes : int, default=2**27
         Memory for features at a time.
-    random_state : int, RandomState or None, default=None
-        Seed of the choice of samples to leave out.
+    random_state : int, RandomState or None, default=0
+        Seed of the choice of samples to leave out; None makes another choice each time.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
-        Weights of the features that the map gives; computed when they are first needed.
+        Weights of the features that the map gives; after `partial_fit` they are computed when first needed.
     intercept_ : float or ndarray of shape (n_targets,)
         Predictions where all features are zero.
     alpha_ : float
         Penalty, given or chosen.
+    criterion_ : {"loo", "gcv", "evidence"} or None
+        How the penalty was chosen; None if it was given.
     block_weights_ : ndarray of shape (n_blocks,) or None
         Factor of the kernel of each block, one on average if they were found; None if all are one.
     n_samples_seen_ : int
@@ -105,7 +108,7 @@ class StreamingRidge(RegressorMixin, StreamingModel):
         self,
         feature_map: Any = None,
         *,
-        alpha: Any = "loo",
+        alpha: Any = "auto",
         pca_components: int | None = None,
         blocks: Any = None,
         block_components: int | None = None,
@@ -113,7 +116,7 @@ class StreamingRidge(RegressorMixin, StreamingModel):
         fit_intercept: bool = True,
         n_left_out: int = 1000,
         chunk_bytes: int = 2**27,
-        random_state: Any = None,
+        random_state: Any = 0,
     ):
         """Keep the parameters as they are given; `fit` checks them."""
         self.feature_map = feature_map
@@ -132,6 +135,7 @@ class StreamingRidge(RegressorMixin, StreamingModel):
         lambda learned, found: learned.targets.each(found.intercepts), "Predictions where all features are zero."
     )
     alpha_ = solved(lambda learned, found: found.extra["alpha"], "Penalty, given or chosen.")
+    criterion_ = solved(lambda learned, found: found.extra["criterion"], "How the penalty was chosen.")
     block_weights_ = solved(lambda learned, found: found.extra["block_weights"], "Factors of the kernels of blocks.")
 
     @reading
@@ -161,9 +165,10 @@ class StreamingRidgeClassifier(ClassifierMixin, StreamingModel):
     feature_map : transformer or None, default=None
         Maps samples to features, for instance `histogp.feature_maps.AdditiveChi2Map`; adapted to the samples of `fit`,
         or to the first ones of `partial_fit`. None takes the features as they are.
-    alpha : float or {"loo", "loo-log", "gcv", "evidence"}, default="loo"
+    alpha : float or {"auto", "loo", "loo-log", "gcv", "evidence"}, default="auto"
         Penalty on the squares of the weights; or how it is chosen, the same for all classes:
 
+        - "auto": "evidence" if there are at least as many features, or ``pca_components``, as samples, else "loo".
         - "loo": the smallest squared error of leaving training samples out, in closed form, for some at random.
         - "loo-log": the smallest logarithmic loss of the same, of a softmax with the best temperature. With many
           features it takes smaller penalties, and often gains accuracy.
@@ -191,22 +196,24 @@ class StreamingRidgeClassifier(ClassifierMixin, StreamingModel):
         same for all classes (chi2-linear-approximation, section 6.3); least squares alone gives rare classes low
         scores. Scores are those of samples that are left out. With two classes there is nothing to move.
     n_left_out : int, default=1000
-        Samples to leave out in turn for ``alpha="loo"``, "loo-log" and ``equal_rank``.
+        Samples to leave out in turn for ``alpha="auto"``, "loo", "loo-log" and ``equal_rank``.
     chunk_bytes : int, default=2**27
         Memory for features at a time.
-    random_state : int, RandomState or None, default=None
-        Seed of the choice of samples to leave out.
+    random_state : int, RandomState or None, default=0
+        Seed of the choice of samples to leave out; None makes another choice each time.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         Classes so far, sorted.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Weights of the features that the map gives; computed when they are first needed.
+        Weights of the features that the map gives; after `partial_fit` they are computed when first needed.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Scores where all features are zero.
     alpha_ : float
         Penalty, given or chosen.
+    criterion_ : {"loo", "loo-log", "gcv", "evidence"} or None
+        How the penalty was chosen; None if it was given.
     block_weights_ : ndarray of shape (n_blocks,) or None
         Factor of the kernel of each block, one on average if they were found; None if all are one.
     n_samples_seen_ : int
@@ -222,7 +229,7 @@ class StreamingRidgeClassifier(ClassifierMixin, StreamingModel):
     >>> from histogp.feature_maps import AdditiveChi2Map
     >>> from histogp.streaming import StreamingRidgeClassifier
     >>> X, y = load_digits(return_X_y=True)
-    >>> clf = StreamingRidgeClassifier(AdditiveChi2Map(n_terms=3), random_state=0)
+    >>> clf = StreamingRidgeClassifier(AdditiveChi2Map(n_terms=3))
     >>> for begin in range(0, 1500, 250):
     ...     clf = clf.partial_fit(X[begin : begin + 250], y[begin : begin + 250])
     >>> round(clf.score(X[1500:], y[1500:]), 2)
@@ -231,7 +238,7 @@ class StreamingRidgeClassifier(ClassifierMixin, StreamingModel):
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         **_CONSTRAINTS,
-        "alpha": [StrOptions({"loo", "loo-log", "gcv", "evidence"}), Interval(Real, 0, None, closed="left")],
+        "alpha": [StrOptions({"auto", "loo", "loo-log", "gcv", "evidence"}), Interval(Real, 0, None, closed="left")],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "equal_rank": [None, Interval(Integral, 1, None, closed="left")],
     }
@@ -243,7 +250,7 @@ class StreamingRidgeClassifier(ClassifierMixin, StreamingModel):
         self,
         feature_map: Any = None,
         *,
-        alpha: Any = "loo",
+        alpha: Any = "auto",
         pca_components: int | None = None,
         blocks: Any = None,
         block_components: int | None = None,
@@ -253,7 +260,7 @@ class StreamingRidgeClassifier(ClassifierMixin, StreamingModel):
         equal_rank: int | None = None,
         n_left_out: int = 1000,
         chunk_bytes: int = 2**27,
-        random_state: Any = None,
+        random_state: Any = 0,
     ):
         """Keep the parameters as they are given; `fit` checks them."""
         self.feature_map = feature_map
@@ -274,10 +281,13 @@ class StreamingRidgeClassifier(ClassifierMixin, StreamingModel):
         lambda learned, found: learned.targets.each(found.intercepts), "Scores where all features are zero."
     )
     alpha_ = solved(lambda learned, found: found.extra["alpha"], "Penalty, given or chosen.")
+    criterion_ = solved(lambda learned, found: found.extra["criterion"], "How the penalty was chosen.")
     block_weights_ = solved(lambda learned, found: found.extra["block_weights"], "Factors of the kernels of blocks.")
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:  # type: ignore[override]
         """Learn from further samples: the model becomes that of a `fit` on all so far, with the same feature map.
+
+        The samples are added up, no more: the weights are found when a prediction or an attribute first needs them.
 
         Parameters
         ----------
@@ -335,7 +345,7 @@ def _ridge_rule(model: Any, **more: Any) -> RidgeRule:
     """The rule by the parameters that regression and classification share, and others."""
     given = model.block_weights
     block_weights = given if given is None or isinstance(given, str) else tuple(np.asarray(given, object).tolist())
-    needs_sample = model.alpha in ("loo", "loo-log") or more.get("equal_rank") is not None
+    needs_sample = model.alpha in ("auto", "loo", "loo-log") or more.get("equal_rank") is not None
     n_left_out = int(model.n_left_out) if needs_sample else 0
     return RidgeRule(
         model.alpha, model.pca_components, block_weights, bool(model.fit_intercept), n_left_out=n_left_out, **more
@@ -383,21 +393,33 @@ class RidgeRule(Rule):
             unlabeled = None if unlabeled is None else unlabeled.stretched(scales)
         ridge: Ridge | FactoredRidge
         if self.pca_components is None and MOST_DECOMPOSED_FEATURES < learned.width < statistics.count:
-            ridge = FactoredRidge(Quadratic.of(statistics, intercept=self.fit_intercept), self.fit_intercept)
+            problem = Quadratic.of(statistics, intercept=self.fit_intercept, precision=learned.dtype)
+            ridge = FactoredRidge(problem, self.fit_intercept)
         else:
-            ridge = Ridge.of(statistics, self.pca_components, unlabeled, intercept=self.fit_intercept)
+            ridge = Ridge.of(
+                statistics, self.pca_components, unlabeled, intercept=self.fit_intercept, precision=learned.dtype
+            )
+        criterion = self._criterion(learned, ridge)
         moves_scores = self.equal_rank is not None and learned.targets.n_targets != 2
         left_out: Any = None
-        if moves_scores or self.alpha in ("loo", "loo-log"):
+        if moves_scores or criterion in ("loo", "loo-log"):
             left_out = self._leave_out(learned, ridge, scales)
-        alpha = self._find_penalty(ridge, left_out)
+        alpha = float(self.alpha) if criterion is None else self._find_penalty(criterion, ridge, left_out)
         coefficients, intercepts = ridge.coefficients(alpha)
         if scales is not None:
             coefficients = scales[:, None] * coefficients
         if moves_scores:
             scores = left_out.targets - ridge.leave_out(alpha, left_out)
             intercepts = intercepts + _find_offsets(self.equal_rank, learned.parts, scores)
-        return learned.weights(coefficients, intercepts, alpha=alpha, block_weights=block_weights)
+        extra = {"alpha": alpha, "criterion": criterion, "block_weights": block_weights}
+        return learned.weights(coefficients, intercepts, **extra)
+
+    def _criterion(self, learned: Learned, ridge: Ridge | FactoredRidge) -> str | None:
+        """How to choose the penalty; None if it is given."""
+        if self.alpha == "auto":
+            n_features = learned.width if self.pca_components is None else self.pca_components
+            return "evidence" if n_features >= ridge.size else "loo"
+        return self.alpha if isinstance(self.alpha, str) else None
 
     def _find_block_weights(self, learned: Learned, statistics: StreamingStatistics) -> Array | None:
         """The factor of the kernel of each block, (n_blocks,); None if all are one."""
@@ -422,8 +444,8 @@ class RidgeRule(Rule):
         sample = learned.sample
         if sample is None:
             raise ValueError(
-                'alpha="loo" and equal_rank need some of the samples, which were not asked for when they came: fit '
-                "again."
+                'alpha="auto", "loo" or "loo-log" and equal_rank need some of the samples, which were not asked for '
+                "when they came: fit again."
             )
         targets, factors = learned.targets.left_out(sample.targets, learned.parts, self.balanced)
         Z = learned.features(sample.X)
@@ -431,17 +453,15 @@ class RidgeRule(Rule):
         # Weights count like repeated samples, of which one is left out; of a weight below one, all of it.
         return LeftOut(coordinates, targets, factors * sample.weights, factors * np.minimum(sample.weights, 1))
 
-    def _find_penalty(self, ridge: Ridge | FactoredRidge, left_out: Any) -> float:
-        """The penalty that is given, or the one with the smallest error."""
-        if not isinstance(self.alpha, str):
-            return float(self.alpha)
+    def _find_penalty(self, criterion: str, ridge: Ridge | FactoredRidge, left_out: Any) -> float:
+        """The penalty with the smallest error by a criterion."""
         errors: dict[str, Callable[[float], float]] = {
             "gcv": ridge.generalized_error,
             "evidence": ridge.negative_evidence,
             "loo": lambda alpha: left_out.mean_square(ridge.leave_out(alpha, left_out)),
             "loo-log": lambda alpha: _log_loss(left_out, ridge.leave_out(alpha, left_out)),
         }
-        return ridge.find_penalty(errors[self.alpha])
+        return ridge.find_penalty(errors[criterion])
 
 
 def _log_loss(left_out: LeftOut, errors: Array) -> float:

@@ -60,7 +60,7 @@ class StreamingElasticNet(RegressorMixin, StreamingModel):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
-        Weights of the features that the map gives; computed when they are first needed.
+        Weights of the features that the map gives; after `partial_fit` they are computed when first needed.
     intercept_ : float or ndarray of shape (n_targets,)
         Predictions where all features are zero.
     n_iter_ : int or ndarray of shape (n_targets,)
@@ -155,7 +155,7 @@ class StreamingGroupLasso(RegressorMixin, StreamingModel):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
-        Weights of the features that the map gives; computed when they are first needed.
+        Weights of the features that the map gives; after `partial_fit` they are computed when first needed.
     intercept_ : float or ndarray of shape (n_targets,)
         Predictions where all features are zero.
     n_iter_ : int or ndarray of shape (n_targets,)
@@ -240,7 +240,7 @@ class SparseRule(Rule):
 
     def solve(self, learned: Learned) -> Weights:
         """The minimum, of every target by itself; warns if iterations have ended before it."""
-        problem = Quadratic.of(learned.statistics(), intercept=self.fit_intercept)
+        problem = Quadratic.of(learned.statistics(), intercept=self.fit_intercept, precision=learned.dtype)
         coefficients, n_iter, converged = self._minimize(learned, problem)
         if not converged:
             warn(
@@ -266,7 +266,7 @@ class ElasticNetRule(SparseRule):
         """Weights (m, k), iterations (k,), and whether all have converged; without absolute values it is ridge."""
         n_targets = problem.cross.shape[1]
         if self.l1_ratio == 0:
-            ridge = Ridge.of(learned.parts[0], intercept=self.fit_intercept)
+            ridge = Ridge.of(learned.parts[0], intercept=self.fit_intercept, precision=learned.dtype)
             return ridge.coefficients(self.alpha * problem.weight)[0], np.zeros(n_targets, np.int64), True
         R, q = problem.square_root()
         weights, n_iter = np.zeros_like(problem.cross), np.zeros(n_targets, np.int64)

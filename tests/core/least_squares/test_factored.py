@@ -139,7 +139,7 @@ def test_a_hessian_that_rounding_has_made_indefinite_does_not_matter(alpha, belo
     weights = vectors[:, :6] @ np.ones((6, 2))
     cross = hessian @ weights
     squares = np.sum(weights * cross, axis=0) + 3.0
-    problem = Quadratic(hessian, cross, squares, np.zeros(8), np.zeros(2), 60.0, below)
+    problem = Quadratic(hessian, cross, squares, np.zeros(8), np.zeros(2), 60.0, 60.0, below)
     factored = FactoredRidge(problem, True)
     found, intercepts = factored.coefficients(alpha)
     # What weights are where there is no variance does not matter.
@@ -172,3 +172,13 @@ def test_targets_that_do_not_vary():
     features_of_nothing, _ = both(np.zeros((60, 8)), Y)
     best = features_of_nothing.find_penalty(features_of_nothing.generalized_error)
     close(features_of_nothing.coefficients(best)[1], Y.mean(axis=0), rtol=1e-12)
+
+
+def test_a_penalty_is_not_below_rounding():
+    statistics = StreamingStatistics.of(Z, Y)
+    for precision in (np.float64, np.float32):
+        problem = Quadratic.of(statistics, precision=precision)
+        lowest = max(8 * problem.rounding, RELATIVE_PENALTY_RANGE[0] * np.trace(problem.hessian))
+        # The search stops at half a unit of the logarithm.
+        found = FactoredRidge(problem, True).find_penalty(lambda alpha: alpha)
+        assert lowest <= found < 2 * lowest

@@ -9,7 +9,7 @@ from sklearn import linear_model
 from sklearn.decomposition import PCA
 
 from histogp._core.least_squares.ridge import Components, LeftOut, Ridge
-from histogp._core.least_squares.statistics import Quadratic, StreamingStatistics
+from histogp._core.least_squares.statistics import Quadratic, StreamingStatistics, Sums
 
 pytestmark = pytest.mark.portable
 
@@ -190,3 +190,63 @@ def test_with_fewer_rows_than_features_errors_are_those_of_the_dense_formulas(se
         np.testing.assert_allclose(found, np.mean(errors**2), rtol=1e-3)
         expected = 20 * np.sum((left @ targets) ** 2) / np.trace(left) ** 2
         np.testing.assert_allclose(ridge.generalized_error(alpha), expected, rtol=1e-3)
+
+
+@by_alpha
+def test_evidence_of_weights_below_one_is_that_of_noise_by_weight(alpha):
+    weights = WEIGHTS / WEIGHTS.sum()
+    found, expected = [], []
+    for penalty in (alpha, 3 * alpha):
+        C = np.diag(1 / weights) + Z @ Z.T / penalty
+        noise = np.sum(Y * np.linalg.solve(C, Y)) / Y.size
+        expected.append(-multivariate_normal(cov=noise * C).logpdf(Y.T).sum())
+        found.append(Ridge.of(StreamingStatistics.of(Z, Y, weights), intercept=False).negative_evidence(penalty))
+    np.testing.assert_allclose(np.diff(found), np.diff(expected), rtol=1e-6, atol=1e-6)
+
+
+@by_intercept
+@pytest.mark.parametrize("unit", [1e-6, 0.1])
+def test_the_unit_of_weights_below_one_is_that_of_the_penalty(unit, intercept):
+    weights = WEIGHTS / WEIGHTS.max()
+    one, other = (Ridge.of(StreamingStatistics.of(Z, Y, own), intercept=intercept) for own in (weights, unit * weights))
+    for measure in ("generalized_error", "negative_evidence"):
+        found = [ridge.find_penalty(getattr(ridge, measure)) for ridge in (one, other)]
+        assert found[1] == pytest.approx(unit * found[0], rel=1e-9)
+        assert found[0] < one.penalties()[-1]
+
+
+def single_and_double(n_rows, seed):
+    """The regression on smooth features, more than there are rows, from products in single and double precision."""
+    rng = np.random.default_rng(seed)
+    frequencies = rng.standard_normal((10, 120))
+    waves = np.cos(rng.random((n_rows, 10)) @ frequencies + 6 * rng.random(120)).astype(np.float32)
+    targets = np.sign(waves @ rng.standard_normal((120, 1)) - waves.mean() + 3 * rng.standard_normal((n_rows, 1)))
+    sums = Sums(120, 1, single=True)
+    sums.add(waves, targets)
+    rounded = Ridge.of(sums.total(), precision=np.float32)
+    return waves, targets, rounded, Ridge.of(StreamingStatistics.of(waves.astype(float), targets))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("n_rows", [40, 119, 120, 200])
+def test_penalties_from_products_in_single_precision_are_those_from_double(n_rows, seed):
+    waves, targets, *both = single_and_double(n_rows, seed)
+
+    def penalties(ridge):
+        rows = LeftOut(ridge.transform(waves), targets, *np.ones((2, n_rows)))
+        errors = ridge.generalized_error, ridge.negative_evidence, lambda a: rows.mean_square(ridge.leave_out(a, rows))
+        return [ridge.find_penalty(error) for error in errors]
+
+    found = [penalties(ridge) for ridge in both]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-3)
+    assert min(found[0]) > 10 * both[0].components.rounding
+
+
+def test_a_penalty_is_not_below_rounding():
+    _, _, rounded, exact = single_and_double(40, 0)
+    assert rounded.penalties()[0] == rounded.components.rounding > 100 * exact.penalties()[0]
+    assert len(rounded.penalties()) < len(exact.penalties()) == 45
+    # Targets without noise ask for the smallest penalty.
+    assert rounded.find_penalty(lambda alpha: alpha) == rounded.components.rounding
+    nothing = Ridge.of(StreamingStatistics.of(np.ones((5, 3)), np.arange(5.0)))
+    assert np.all(nothing.penalties() > 0)

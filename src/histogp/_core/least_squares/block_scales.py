@@ -37,7 +37,7 @@ def likely_scales(problem: Quadratic, blocks: Array, *, intercept: bool) -> Arra
     if total == 0 or not present.any():
         return np.exp(start / 2)
     n_targets = problem.cross.shape[1]
-    size = (problem.weight - intercept) * n_targets
+    size = (problem.size - intercept) * n_targets
 
     def negative_evidence(theta: Array) -> tuple[float, Array]:
         """Minus the evidence and its gradient (B,) at logarithms (B,) of the squared scales."""

@@ -68,7 +68,7 @@ class Ridge:
     components : directions, whose variances are those of the labeled samples
     cross : (r, k), products of coordinates and centered targets
     target_means, target_squares : (k,); the second centered
-    weight : the sum of all weights, which count like repeated samples
+    weight, size : the sum of all weights, and the number of samples, as in `Quadratic`
     intercept : whether features and targets are centered
     """
 
@@ -77,6 +77,7 @@ class Ridge:
     target_means: Array
     target_squares: Array
     weight: float
+    size: float
     intercept: bool
 
     @classmethod
@@ -87,16 +88,20 @@ class Ridge:
         unlabeled: StreamingStatistics | None = None,
         *,
         intercept: bool = True,
+        precision: type = np.float64,
     ) -> Ridge:
-        """The regression on all components, or on the leading ones of labeled and unlabeled samples together."""
-        problem = Quadratic.of(statistics, intercept=intercept)
+        """The regression on all components, or on the leading ones of labeled and unlabeled samples together.
+
+        precision : in which products of features were computed before they were added up
+        """
+        problem = Quadratic.of(statistics, intercept=intercept, precision=precision)
         if unlabeled is None or n_components is None:
             components = Components.of(problem, n_components)
         else:
             together = statistics.without_targets() + unlabeled.without_targets()
             components = Components.of(Quadratic.of(together, intercept=intercept), n_components).rotated(problem)
         cross = components.vectors.T @ problem.cross
-        return cls(components, cross, problem.target_means, problem.squares, problem.weight, intercept)
+        return cls(components, cross, problem.target_means, problem.squares, problem.weight, problem.size, intercept)
 
     def transform(self, Z: Any) -> Array:
         """The coordinates of features, (n, r)."""
@@ -107,8 +112,9 @@ class Ridge:
         return float(min(self.penalties(), key=error))
 
     def penalties(self) -> Array:
-        """The candidates of `find_penalty`, (45,)."""
-        return RELATIVE_PENALTIES * max(float(self.components.variances.max(initial=0.0)), np.finfo(float).tiny)
+        """The candidates of `find_penalty`, ascending, at most 45; at a penalty below rounding errors are chance."""
+        largest = max(float(self.components.variances.max(initial=0.0)), np.finfo(float).tiny)
+        return np.unique(np.maximum(RELATIVE_PENALTIES * largest, self.components.rounding))
 
     def coefficients(self, alpha: float) -> tuple[Array, Array]:
         """Weights (m, k) for features that were not projected, and intercepts (k,)."""
@@ -143,9 +149,9 @@ class Ridge:
         """Generalized cross-validation: the mean squared error by the squared part of the degrees of freedom left."""
         inverse, left = self._shares_left(alpha)
         squares = self._unexplained(inverse) + np.sum(self.cross**2 * (inverse * left**2)[:, None], axis=0)
-        free = max(self.weight - self.intercept - np.count_nonzero(self._alive), 0.0)
+        free = max(self.size - self.intercept - np.count_nonzero(self._alive), 0.0)
         degrees = max(free + float(left.sum()), 1e-100)
-        return float(self.weight * squares.sum() / degrees**2)
+        return float(self.size * squares.sum() / degrees**2)
 
     def negative_evidence(self, alpha: float) -> float:
         """Minus the logarithm of the marginal likelihood, up to a constant, under the best noise for this penalty.
@@ -157,7 +163,7 @@ class Ridge:
         remaining = float(np.sum(self._unexplained(inverse)) + np.sum(self.cross**2 * (inverse * left)[:, None]))
         n_targets = len(self.target_squares)
         determinant = n_targets * float(np.log1p(variances / alpha).sum())
-        size = (self.weight - self.intercept) * n_targets
+        size = (self.size - self.intercept) * n_targets
         return (size * np.log(max(remaining, np.finfo(float).tiny) / max(size, 1.0)) + determinant) / 2
 
     def leave_out(self, alpha: float, samples: LeftOut) -> Array:
@@ -189,6 +195,11 @@ class FactoredRidge:
     problem: Quadratic
     intercept: bool
 
+    @property
+    def size(self) -> float:
+        """The number of samples, as in `Quadratic`."""
+        return self.problem.size
+
     def transform(self, Z: Array) -> Array:
         """The coordinates of features: these without their means, (n, m)."""
         return dense(Z) - self.problem.means
@@ -196,7 +207,9 @@ class FactoredRidge:
     def find_penalty(self, error: Callable[[float], float]) -> float:
         """The penalty with the smallest error, if that has one minimum."""
         largest = float(np.trace(self.problem.hessian)) or 1.0
-        bounds = np.log(largest) + np.log(RELATIVE_PENALTY_RANGE)
+        lowest, highest = largest * np.array(RELATIVE_PENALTY_RANGE)
+        # At a penalty below rounding errors are chance.
+        bounds = np.log([np.clip(len(self.problem.means) * self.problem.rounding, lowest, highest), highest])
         found = optimize.minimize_scalar(
             lambda x: error(float(np.exp(x))), bounds=bounds, method="bounded", options={"xatol": LOG_PENALTY_TOLERANCE}
         )
@@ -230,9 +243,9 @@ class FactoredRidge:
         squares = np.maximum(self.problem.squares - explained.sum(axis=0), 0.0).sum()
         with suited_blas(float(len(factor)) ** 3):
             inverse = lapack.dtrtri(factor, lower=1, overwrite_c=1)[0]
-        free = max(self.problem.weight - self.intercept - len(factor), 0.0)
+        free = max(self.size - self.intercept - len(factor), 0.0)
         degrees = max(free + alpha * float(np.sum(inverse**2)), 1e-100)
-        return float(self.problem.weight * squares / degrees**2)
+        return float(self.size * squares / degrees**2)
 
     def negative_evidence(self, alpha: float) -> float:
         """Minus the logarithm of the marginal likelihood, up to a constant, under the best noise for this penalty."""
@@ -240,7 +253,7 @@ class FactoredRidge:
         n_targets = len(self.problem.squares)
         remaining = float(np.sum(self.problem.squares) - np.sum(self._weights(factor) * self.problem.cross))
         determinant = n_targets * (2 * float(np.log(factor.diagonal()).sum()) - len(factor) * np.log(alpha))
-        size = (self.problem.weight - self.intercept) * n_targets
+        size = (self.size - self.intercept) * n_targets
         return (size * np.log(max(remaining, np.finfo(float).tiny) / max(size, 1.0)) + determinant) / 2
 
     def leave_out(self, alpha: float, samples: LeftOut) -> Array:

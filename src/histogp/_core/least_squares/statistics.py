@@ -248,6 +248,7 @@ class Quadratic:
     hessian : (m, m), H; cross : (m, k), c of each target; squares : (k,), ``y^T y``
     means : (m,), target_means : (k,), zero without an intercept
     weight : the sum of all weights, which count like repeated samples
+    size : the number of samples: this sum, and at least one for each of them, so that weights may have any unit
     rounding : what is not known of an entry of H
     """
 
@@ -257,11 +258,15 @@ class Quadratic:
     means: Array
     target_means: Array
     weight: float
+    size: float
     rounding: float
 
     @classmethod
-    def of(cls, statistics: StreamingStatistics, *, intercept: bool = True) -> Quadratic:
-        """The problem of samples with these statistics; without an ``intercept`` means stay where they are."""
+    def of(cls, statistics: StreamingStatistics, *, intercept: bool = True, precision: type = np.float64) -> Quadratic:
+        """The problem of samples with these statistics; without an ``intercept`` means stay where they are.
+
+        precision : in which products of features were computed before they were added up
+        """
         total = max(statistics.weight, np.finfo(float).tiny) if intercept else np.inf
         means, target_means = statistics.sums / total, statistics.target_sums / total
         squares = statistics.target_gram.diagonal() - statistics.target_sums * target_means
@@ -272,7 +277,8 @@ class Quadratic:
             means,
             target_means,
             statistics.weight,
-            float(np.finfo(float).eps * statistics.gram.diagonal().max(initial=0.0)),
+            max(statistics.weight, float(statistics.count)),
+            float(np.finfo(precision).eps * statistics.gram.diagonal().max(initial=0.0)),
         )
 
     def intercepts(self, weights: Array) -> Array:
