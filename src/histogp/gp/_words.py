@@ -16,7 +16,7 @@ MOSTLY = 2 / 3
 # Parts of a sum with a smaller share are not worth a word, nor are features with less than this part of a fair share.
 LEAST_SHARE, LEAST_RELEVANCE = 0.005, 1e-6
 # What approximations are made of, by their names.
-MADE_OF = {"nystroem": "landmarks", "fourier": "random waves", "expansion": "an expansion", "float32": "single precision"}
+MADE_OF = {"nystroem": "landmarks", "fourier": "random waves", "expansion": "an expansion", "float32": "rounding"}
 COUNTED = ("nystroem", "fourier")
 
 
