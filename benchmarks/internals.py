@@ -64,5 +64,5 @@ def link_data(model: Any) -> tuple[Any, Any]:
     """The leave-one-out scores of the training samples of a classifier, and the probabilities wanted for them."""
     posterior = model._posterior
     left_out = posterior.leave_one_out(model._variance_options())
-    codes = codes_of(posterior.targets)[left_out.index]
+    codes = codes_of(posterior.given.targets)[left_out.index]
     return left_out.means, wanted_probabilities(codes, len(model.classes_))

@@ -91,6 +91,9 @@ def make_models(folder: Path) -> None:
             histogp.HistogramGPRegressor("hik-exp", noise=0.1, normalize_y=True, random_state=0).fit(X, X[:, :2]),
             histogp.HistogramGPClassifier(learned, optimize=optimizer, random_state=0).fit(X, names),
             histogp.HistogramGPOneClass("hik", noise=0.1, contamination=0.1, criterion="mean", random_state=0).fit(X),
+            histogp.HistogramGPClassifier("hik", noise=0.1, class_weight="balanced-ovr", random_state=0).fit(
+                np.vstack([X, X[::2]]), np.concatenate([names, names[:20]])
+            ),
             prepared(
                 histogp.HistogramGPClassifier(kernel, noise=0.1, random_state=0).fit(
                     rng.random((300, 5)), rng.random(300) > 0.5

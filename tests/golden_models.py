@@ -22,6 +22,11 @@ NOISE = 0.1
 PREPARED = {"fine": {"n_eigenvectors": 3}, "coarse-quantized": {}, "sampled": {"n_samples": 4}}
 
 
+# Rows that occur up to three times, with labels of their own.
+REPEATED, COPIES = X[[*range(12), *range(8), *range(4)]], 1.0 + np.arange(24) % 3
+REPEATED_NAMES = np.array(["ä", "bee", "sea, or c"])[np.arange(24) * 7 % 5 % 3]
+
+
 def with_variances():
     model = HistogramGPRegressor(HistogramIntersection(Power(0.5)), noise=NOISE, normalize_y=True, random_state=0)
     model.fit(X, VALUES)
@@ -64,6 +69,14 @@ GOLDEN = {
         lambda: HistogramGPRegressor(
             HistogramIntersection(weights="ard"), normalize_y=False, optimize="exact", max_iter=50, random_state=0
         ).fit(X, VALUES),
+        {},
+    ),
+    "equal-samples": (
+        lambda: (
+            HistogramGPClassifier("hik", noise=NOISE, class_weight="balanced-ovr", random_state=0)
+            .fit(REPEATED, REPEATED_NAMES, sample_weight=COPIES)
+            .forget([1])
+        ),
         {},
     ),
     "one-class": (

@@ -128,10 +128,12 @@ def matrices(draw, n_columns=None):
 
 
 def histograms(n_rows, n_columns, seed=0, density=0.4):
-    """L1-normalized random histograms; a dense array."""
+    """L1-normalized random histograms, no two of them equal; a dense array."""
     rng = np.random.default_rng(seed)
     X = rng.gamma(0.5, size=(n_rows, n_columns)) * (rng.random((n_rows, n_columns)) < density)
     X[:, 0] += 1e-3
+    alone = ~X[:, 1:].any(axis=1)
+    X[alone, -1] = rng.gamma(0.5, size=alone.sum())
     return X / X.sum(axis=1, keepdims=True)
 
 

@@ -25,17 +25,6 @@ X = histograms(60, 6)
 Y = {make: targets_for(make, X) for make in ESTIMATORS}
 
 
-def expected_to_fail(estimator):
-    """A row that occurs twice is two observations, one of weight two is one.
-
-    Their likelihoods differ, and so do leave-one-out predictions, from which probabilities are calibrated.
-    """
-    if estimator.optimize is None and not hasattr(estimator, "predict_proba"):
-        return {}
-    names = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
-    return dict.fromkeys(names, expected_to_fail.__doc__)
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("non_negative_blobs")
 @parametrize_with_checks(
@@ -53,8 +42,7 @@ def expected_to_fail(estimator):
         HistogramGPClassifier(Laplacian(unit=50.0), noise=0.1),
         HistogramGPRegressor(Gaussian(unit=2.0), noise=0.1, normalize_y=False),
         HistogramGPOneClass(Laplacian(unit=2.0), noise=0.1, contamination=0.1),
-    ],
-    expected_failed_checks=expected_to_fail,
+    ]
 )
 def test_common_checks(estimator, check):
     check(estimator)

@@ -15,10 +15,12 @@ from histogp._core.search.leave_one_out import (
     leave_one_out_loss,
     search_leave_one_out,
     searched_samples,
+    wanted_labels,
 )
 from histogp._core.search.objectives import Data
 from histogp._core.search.space import Space
 from histogp._core.solvers.problem import Noise
+from histogp._core.training_targets import TrainingTargets
 from histogp.kernels import Constant, Gaussian, HistogramIntersection, Laplacian, Power, Sum
 
 N, D = 24, 4
@@ -51,8 +53,8 @@ def terms_of_classes(targets=TARGETS, codes=CODES, link=LINK):
     return lambda alpha, inverse: class_loss(targets, alpha, inverse, wanted, link)
 
 
-def terms_of_densities(alpha, inverse):
-    return density_loss(alpha, inverse, WEIGHTS)
+def terms_of_densities(noise, scatter=0.0):
+    return lambda alpha, inverse: density_loss(alpha, inverse, WEIGHTS, scatter, noise)
 
 
 def probabilities(scores, link=LINK):
@@ -75,11 +77,66 @@ def test_the_loss_of_classes_is_that_of_models_without_the_sample(several):
 
 
 def test_the_loss_of_values_is_the_density_of_models_without_the_sample():
+    """Each of so many samples as the weight says has the noise of all of them times the weight."""
     operator = kernel_operator(X, recipe())
     means, variances = by_hand(operator.matrix() + np.diag(NOISE), TARGETS)
+    variances += (WEIGHTS * NOISE - NOISE)[:, None]
     densities = -0.5 * (np.log(2 * np.pi * variances) + (TARGETS - means) ** 2 / variances)
-    found = leave_one_out_loss(operator, Noise(NOISE), TARGETS, terms_of_densities)
+    found = leave_one_out_loss(operator, Noise(NOISE), TARGETS, terms_of_densities(Noise(NOISE)))
     close(found.value, -np.sum(WEIGHTS[:, None] * densities), rtol=1e-10)
+
+
+def grouped(seed=0):
+    """Samples of 9 rows with labels, values, and weights."""
+    rng = np.random.default_rng(seed)
+    row_of = np.concatenate([np.arange(9), rng.integers(9, size=15)])
+    return row_of, rng.integers(3, size=N), rng.normal(size=(N, 2)), rng.uniform(0.3, 2, N)
+
+
+def without_groups(K, row_of, noise, targets):
+    """Means and latent variances of samples by all those of other rows, (N, M) and (N,)."""
+    means, variances = np.empty_like(targets), np.empty(len(targets))
+    for row in np.unique(row_of):
+        own, rest = np.flatnonzero(row_of == row), np.flatnonzero(row_of != row)
+        A, k = K[np.ix_(rest, rest)] + np.diag(noise[rest]), K[own[0], rest]
+        means[own] = k @ np.linalg.solve(A, targets[rest])
+        variances[own] = K[own[0], own[0]] - k @ np.linalg.solve(A, k)
+    return means, variances
+
+
+@pytest.mark.parametrize("is_classification", [True, False])
+def test_equal_samples_are_left_out_together(is_classification):
+    """The loss of a search is that of all samples, by models without any that is equal."""
+    row_of, codes, values, weights = grouped()
+    targets = np.where(codes[:, None] == np.arange(3), 1.0, -1.0) if is_classification else values
+    given = TrainingTargets(targets, Noise(0.1 / weights), row_of, 0.1)
+    operator = kernel_operator(X[:9], recipe())
+    data = Data.of(operator, given)
+    space = Space.of(operator.kernel, operator.training_rows(), 0.1, 1.0, None)
+    search = leave_one_out._Search(data, space, is_classification, None)
+    search.evaluate(search.start)
+    means, variances = without_groups(operator.matrix()[np.ix_(row_of, row_of)], row_of, 0.1 / weights, targets)
+    if is_classification:
+        doubt = 1 / (9 + 2)
+        wanted = np.where(targets > 0, 1 - doubt, doubt / 2)
+        losses = -np.sum(wanted * probabilities(means, leave_one_out.START_LINK), axis=1)
+    else:
+        of_one = variances[:, None] + 0.1
+        losses = np.sum(np.log(2 * np.pi * of_one) + (targets - means) ** 2 / of_one, axis=1) / 2
+    close(search.path[0]["loss"], np.average(losses, weights=weights), rtol=1e-9)
+
+
+def test_labels_of_rows_are_those_of_their_samples():
+    row_of, codes, _, weights = grouped()
+    counts = np.zeros((9, 3))
+    np.add.at(counts, (row_of, codes), weights)
+    total = counts.sum(axis=1, keepdims=True)
+    expected = (1 - 1 / 11) * counts + (total - counts) / 11 / 2
+    close(wanted_labels(2 * counts / total - 1, total[:, 0]), expected)
+    of_two = np.stack([total[:, 0] - counts[:, 0], counts[:, 0]], axis=1)
+    expected = (1 - 1 / 11) * of_two + (total - of_two) / 11
+    close(wanted_labels((2 * counts / total - 1)[:, :1], total[:, 0]), expected)
+    np.testing.assert_array_equal(wanted_labels(TARGETS, np.ones(N)), wanted_probabilities(CODES, 3))
 
 
 NOISES = {
@@ -101,11 +158,13 @@ def test_derivatives_are_those_of_finite_differences(kernel, noise, terms):
     operator = kernel_operator(X, KERNELS[kernel])
     space = Space.of(operator.kernel, operator.training_rows(), 0.2, 1.0, None)
     data = Data(operator, NOISES[noise], TARGETS)
-    make = {"classes": terms_of_classes(), "densities": terms_of_densities}[terms]
+    scatter = np.random.default_rng(1).random((N, 3))
     names = [one.name for one in space.free]
 
     def value(theta):
-        return leave_one_out_loss(*data.at(space, theta), TARGETS, make, names)
+        operator, noise = data.at(space, theta)
+        make = terms_of_classes() if terms == "classes" else terms_of_densities(noise, scatter)
+        return leave_one_out_loss(operator, noise, TARGETS, make, names)
 
     theta = space.start + np.random.default_rng(0).normal(0, 0.1, len(space.start))
     slope = space.gradient(theta, value(theta).derivatives)
@@ -138,7 +197,9 @@ def test_derivatives_of_the_link():
 def test_the_slope_of_the_search_is_that_of_its_value(is_classification):
     operator = kernel_operator(X, recipe(weights="ard"))
     space = Space.of(operator.kernel, operator.training_rows(), 0.2, 1.0, None)
-    search = leave_one_out._Search(Data(operator, Noise(NOISE), TARGETS), space, is_classification, None)
+    scatter = np.random.default_rng(2).random((N, 3))
+    data = Data(operator, Noise(NOISE), TARGETS, WEIGHTS, scatter)
+    search = leave_one_out._Search(data, space, is_classification, None)
     x = search.start + np.random.default_rng(1).normal(0, 0.05, len(search.start))
     slope = search.evaluate(x)[1]
     assert len(x) == len(space.start) + 1 + 2 * is_classification  # the spread of weights, and the link

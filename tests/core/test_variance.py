@@ -17,6 +17,7 @@ from core.operators.intersection_kernels import kernels
 from histogp._core.data import Rows
 from histogp._core.posterior import Posterior
 from histogp._core.solvers.problem import Noise, SolverOptions
+from histogp._core.training_targets import TrainingTargets
 from histogp._core.variance import METHODS, VarianceOptions
 from histogp._core.variance.calibrated import CALIBRATED, variances_of_differences
 from histogp._core.variance.sampled import SAMPLED
@@ -59,7 +60,7 @@ def exact(kernel, diagonal, train=X, test=TEST):
 
 def variances(kernel, noise, train=X, seed=0):
     nothing = np.zeros((len(noise.sample), noise.n_matrices))  # variances do not depend on targets
-    return Posterior(kernel_operator(train, kernel, 2), noise, nothing, nothing, 0.0, seed)
+    return Posterior(kernel_operator(train, kernel, 2), TrainingTargets(nothing, noise), nothing, 0.0, seed)
 
 
 def latent(found, rows, method, options, solver):

@@ -4,7 +4,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from golden_models import GOLDEN, MANY, NAMES, NOISE, PREPARED, TEST, VALUES, WEIGHTS, X
+from golden_models import (
+    COPIES,
+    GOLDEN,
+    MANY,
+    NAMES,
+    NOISE,
+    PREPARED,
+    REPEATED,
+    REPEATED_NAMES,
+    TEST,
+    VALUES,
+    WEIGHTS,
+    X,
+)
 from mutations import packed
 from oracles import alike
 from sklearn.linear_model import Ridge, RidgeClassifier
@@ -112,6 +125,26 @@ def test_optimized_regressor():
         return intersection(A, B, weights)
 
     np.testing.assert_allclose(model.predict(TEST), mean(weighted, VALUES, model.noise_), rtol=1e-6, atol=1e-9)
+
+
+def test_samples_that_are_equal():
+    model = golden("equal-samples")
+    rows, names, weights = (np.delete(one, 1, axis=0) for one in (REPEATED, REPEATED_NAMES, COPIES))
+    np.testing.assert_array_equal(model.ids_, np.delete(np.arange(24), 1))
+    classes = np.unique(names)
+    shares = np.array([weights[names == name].sum() for name in classes]) / weights.sum()
+    for k, name in enumerate(classes):
+        side = np.where(names == name, shares[k], 1 - shares[k])
+        targets = np.where(names == name, 1.0, -1.0)
+        A = intersection(rows, rows) + np.diag(2 * NOISE * side / weights)
+        np.testing.assert_allclose(model.alpha_[:, k], np.linalg.solve(A, targets), rtol=1e-6)
+        expected = intersection(TEST, rows) @ np.linalg.solve(A, targets)
+        np.testing.assert_allclose(model.decision_function(TEST)[:, k], expected, atol=1e-9)
+    found, labels, _ = model.posterior_.training_data()
+    np.testing.assert_array_equal(found.toarray(), rows)
+    np.testing.assert_array_equal(labels, names)
+    assert model.partial_fit(rows[:2], names[:2]).n_samples_ == 25
+    assert model.n_nonzeros_ == np.count_nonzero(np.unique(rows, axis=0))
 
 
 def test_one_class():
@@ -329,6 +362,13 @@ FORGED = [
     ),
     ("classifier-predicts", set_entry("prepared.calibrated.error", 0, -1.0), "values below 0"),
     ("classifier-predicts", set_entry("temperature", 0, -1.0), "'temperature' has values below 0"),
+    ("classifier-predicts", set_array("prepared.calibrated.left_out", lambda a: a[::-1]), "are not in order"),
+    ("equal-samples", set_entry("samples.row_of", 0, -1), r"samples\.row_of"),
+    ("equal-samples", set_entry("samples.row_of", 0, 23), "the rows of its samples are damaged"),
+    ("equal-samples", set_entry("samples.row_of", 0, 2**62), "the rows of its samples are damaged"),
+    ("equal-samples", set_array("samples.row_of", lambda a: a * 2 % 22), "the rows of its samples are damaged"),
+    ("equal-samples", set_array("samples.row_of", lambda a: a[:-1]), r"samples\.row_of"),
+    ("equal-samples", lambda _, a: a.pop("samples.row_of"), "alpha"),
     ("chi2", set_array("feature_weights", lambda a: a[:-1]), "feature_weights"),
     ("chi2-predicts", set_entry("features.factor", (0, 0), 0.0), "factor of its features is damaged"),
     ("chi2-predicts", set_array("features.weights", lambda a: a[:-1]), r"features\.weights"),

@@ -155,7 +155,7 @@ def test_not_converging_warns_with_residual_target_and_remedy():
 
 
 def test_a_dense_factor_that_is_not_good_enough_warns():
-    twice, opposite = np.vstack([X, X]), np.r_[Y2 == "yes", Y2 == "no"]
+    twice, opposite = np.vstack([X, X * (1 + 1e-14)]), np.r_[Y2 == "yes", Y2 == "no"]
     with pytest.warns(ConvergenceWarning, match="above the target"):
         HistogramGPClassifier("hik", noise=1e-13).fit(twice, opposite)
 

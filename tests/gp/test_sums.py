@@ -433,7 +433,7 @@ def test_a_sum_outgrows_its_matrix(monkeypatch):
     monkeypatch.setattr("histogp._core.operators.pair_operators.MOST_EXACT_SAMPLES", 50)
     kernel = Sum([HistogramIntersection(), Laplacian(unit=0.7)], n_components=40)
     model = HistogramGPRegressor(kernel, normalize_y=False, noise=NOISE).fit(X[:45], VALUES[:45])
-    with pytest.warns(ApproximationWarning, match="With 70 training samples the kernel is approximated"):
+    with pytest.warns(ApproximationWarning, match="With 70 distinct training samples the kernel is approximated"):
         model.partial_fit(X[45:], VALUES[45:])
     assert isinstance(model._posterior.operator, ApproximateOperator)
     fresh = HistogramGPRegressor(kernel, normalize_y=False, noise=NOISE).fit(X, VALUES)

@@ -146,7 +146,7 @@ class Rows(Compressed):
     def _from_sparse(cls, X: Any) -> Rows:
         """The non-zeros of a scipy sparse matrix (N, D), whose arrays are shared where they are in order."""
         X = X.tocsr()
-        if not X.has_canonical_format or X.data.min(initial=1) == 0:
+        if not (X.has_canonical_format and X.data.all()):
             X = X.copy()
             X.sum_duplicates()
             X.eliminate_zeros()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,8 +31,10 @@ from histogp._core.probability import (
     Link,
     fit_link,
     fit_temperature,
-    leave_one_out,
+    leave_rows_out,
+    log_probabilities,
 )
+from histogp._core.repeats import LabeledScores, fit_to_left_out
 from histogp._core.search.feature_objective import FeatureObjective
 from histogp._core.search.objectives import Data, bound_of, quadrature_of
 from histogp._core.solvers import build_system, system_kind, update_system
@@ -48,6 +51,7 @@ from histogp._core.solvers.problem import (
 from histogp._core.solvers.system import MOST_OUTPUTS, System
 from histogp._core.support import SupportMean, quantized_mean
 from histogp._core.threads import Lazy, Versions
+from histogp._core.training_targets import TrainingTargets
 from histogp._core.variance import METHODS, Shape, Variance, VarianceMethod, VarianceOptions
 from histogp._core.variance.precise import shortfall_of
 from histogp.errors import ModelFileError
@@ -82,8 +86,10 @@ class PredictionOptions:
 class Posterior:
     """Immutable. What is prepared lazily lives behind a lock, so that threads may share it.
 
+    N are the rows of the operator, one for all samples with the same features.
+
+    given : what the samples say, and with that ``targets`` (N, M) and ``noise`` of the rows.
     alpha : (N, M), the solution of ``(K + diag(noise)) alpha = targets`` (gp-hik-ijcv2016, eq. 2).
-    targets : (N, M).
     residual : the largest residual of the solution, relative to the largest target of its output.
     seed : of all random choices that are made later.
     system : what has solved for alpha, where it is worth keeping for updates; not copied, and in no file.
@@ -95,9 +101,8 @@ class Posterior:
     def __init__(
         self,
         operator: KernelOperator,
-        noise: Noise,
+        given: TrainingTargets,
         alpha: Array,
-        targets: Array,
         residual: float,
         seed: int = 0,
         tables: Versions | None = None,
@@ -105,16 +110,15 @@ class Posterior:
     ):
         """Keep the solution; nothing is computed until it is asked for."""
         self.operator = operator
-        self.noise = noise
+        self.given = given
         self.alpha = alpha
-        self.targets = targets
         self.residual = residual
         self.seed = seed
         self.kept_system = system
         self.lazy = Lazy()
         for name, (version, value) in (tables or {}).items():
             self.lazy.put(name, value, version, keep=True)
-        if system is not None and system.serves_any and noise.n_matrices == 1:
+        if system is not None and system.serves_any and given.noise.n_matrices == 1:
             self.lazy.put(f"system-{system.options.solver}", system, MOST_OUTPUTS)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -128,26 +132,37 @@ class Posterior:
         """Write the training samples, the solution, and what was prepared into a model file."""
         self.operator.to_state(writer.child("data"))
         writer.put("alpha", self.alpha)
-        self.noise.to_state(writer.child("noise"))
+        self.given.noise.to_state(writer.child("noise"))
         write_tables(self, writer, include_training=True)
         weights = self.lazy.present("feature-weights")
         if weights is not None:
             writer.put("feature_weights", weights)
 
     @classmethod
-    def from_state(cls, reader: Reader, operator: KernelOperator, targets: Array, residual: float) -> Posterior:
-        """The posterior of these targets (N, M) in a model file; believes nothing."""
-        n_samples, n_outputs = targets.shape
-        alpha = reader.array("alpha", np.float64, (n_samples, n_outputs))
-        noise = Noise.from_state(reader.child("noise"), targets)
-        seed, tables = read_tables(reader, Shape(operator.kernel, n_samples))
+    def from_state(
+        cls,
+        reader: Reader,
+        operator: KernelOperator,
+        targets: Array,
+        residual: float,
+        row_of: Array | None = None,
+        unit: float = 1.0,
+    ) -> Posterior:
+        """The posterior of targets (n_samples, M) in a model file; believes nothing.
+
+        row_of, unit : as `TrainingTargets` has them
+        """
+        n_rows, n_outputs = operator.n_samples, targets.shape[1]
+        alpha = reader.array("alpha", np.float64, (n_rows, n_outputs))
+        given = TrainingTargets(targets, Noise.from_state(reader.child("noise"), targets), row_of, unit)
+        seed, tables = read_tables(reader, Shape(operator.kernel, n_rows))
         if reader.has("feature_weights"):
             features = operator.offer(Features)
             if features is None:
                 raise ModelFileError("its weights are not those of its kernel.")
             weights = reader.array("feature_weights", np.float64, (features.n_components, n_outputs))
             tables["feature-weights"] = (None, weights)
-        return cls(operator, noise, alpha, targets, residual, seed, tables)
+        return cls(operator, given, alpha, residual, seed, tables)
 
     def predictor_to_state(self, writer: Writer, grid: Grid | None) -> None:
         """Write what predicts without the training samples into a model file: `Predictor.from_state` reads it.
@@ -177,14 +192,24 @@ class Posterior:
         """The frozen value of the kernel."""
         return self.operator.kernel
 
+    @property
+    def noise(self) -> Noise:
+        """The noise of the rows."""
+        return self.given.row_noise
+
+    @property
+    def targets(self) -> Array:
+        """The targets of the rows, (N, M)."""
+        return self.given.row_targets
+
     def tables(self) -> Versions:
         """What was prepared so far and is worth keeping in files and copies: versions and values by name."""
         return self.lazy.kept()
 
     @property
     def largest_noise(self) -> Array:
-        """The noise of each sample, the largest one where outputs have their own, (N,)."""
-        return self.noise.diagonals().max(axis=1)
+        """The noise of each row, from the largest ones of samples where outputs have their own, (N,)."""
+        return self.given.largest_row_noise
 
     def mean(self, rows: Rows, n_threads: int = 1) -> Array:
         """``k(x)^T alpha`` for each test row, (n, M)."""
@@ -273,42 +298,59 @@ class Posterior:
         tight = replace(options, tol=min(options.tol, VARIANCE_TOL))
         return build_system(self.operator, noise, n_outputs, tight, np.random.default_rng(self.seed))
 
-    def leave_one_out(self, options: VarianceOptions) -> LeftOut:
-        """Some training samples, and the means and latent variances that they would have if they were not there."""
-        return leave_one_out(self, options)
+    def leave_one_out(self, options: VarianceOptions, *, units: bool = False) -> LeftOut:
+        """Some training samples, and the means and latent variances that they would have if they were not there.
+
+        units : a weight counts like repeated samples, of which one is left out; of a weight below one all of it
+        """
+        found, given = leave_rows_out(self, options), self.given
+        is_whole = given.row_of is None and not (units and given.weights.max() > 1)
+        return found if is_whole else found.of_samples(given, self.alpha, units=units)
 
     def temperature(self, options: VarianceOptions) -> tuple[float, str | None]:
         """The factor that makes scores the logarithms of probabilities, up to a constant; and a shortfall, or None."""
-        return self._fitted_to_left_out("temperature", fit_temperature, options)
+        of_scores = lambda temperature, scores: log_probabilities(scores, temperature)  # noqa: E731
+        return self._fitted_to_left_out("temperature", fit_temperature, of_scores, options)
 
     def link(self, options: VarianceOptions) -> tuple[Link, str | None]:
         """What makes probabilities of scores; and a shortfall, or None."""
-        return self._fitted_to_left_out("link", fit_link, options)
+        return self._fitted_to_left_out("link", fit_link, Link.log_probabilities, options)
 
-    def _fitted_to_left_out(self, name: str, fit: Any, options: VarianceOptions) -> tuple[Any, str | None]:
-        """What ``fit`` makes of left-out scores, labels and weights; and a shortfall, or None."""
+    def _fitted_to_left_out(
+        self, name: str, fit: Any, log_probabilities: Any, options: VarianceOptions
+    ) -> tuple[Any, str | None]:
+        """What `fit_to_left_out` makes of training samples, kept under a name; and a shortfall, or None."""
         found: list[LeftOut] = []
 
         def make() -> Any:
-            found.append(self.leave_one_out(options))
-            left_out = found[0]
-            codes = codes_of(self.targets)[left_out.index]
-            return fit(left_out.means, codes, 1 / self.noise.sample[left_out.index])
+            found.append(leave_rows_out(self, options))
+            return fit_to_left_out(fit, log_probabilities, *self._readings_of(found[0]))
 
         value = self.lazy.get(name, make, keep=True)
         return value, found[0].shortfall if found else None
 
+    def _readings_of(self, rows: LeftOut) -> tuple[LabeledScores, Callable[[], LabeledScores]]:
+        """Scores of samples whose rows were left out, with their labels; and what makes those of single samples."""
+        given = self.given
+        row_of = np.arange(len(given.targets)) if given.row_of is None else given.row_of
+        index = np.flatnonzero(np.isin(row_of, rows.index))
+        codes, weights, row_of = codes_of(given.targets)[index], given.weights[index], row_of[index]
+
+        def labeled(scores: Array) -> LabeledScores:
+            return LabeledScores(scores, codes, weights, np.minimum(weights, 1.0), row_of)
+
+        single = lambda: labeled(rows.of_samples(given, self.alpha, units=True).means)  # noqa: E731
+        return labeled(rows.means[np.searchsorted(rows.index, row_of)]), single
+
     def dirichlet(self, options: VarianceOptions) -> Dirichlet:
         """A second model, made for probabilities."""
-        codes = codes_of(self.targets)
-        n_classes = max(self.targets.shape[1], 2)
-        weights = self.noise.sample.mean() / self.noise.sample
+        given, n_classes = self.given, max(self.targets.shape[1], 2)
 
         def make() -> Dirichlet:
             rng = np.random.default_rng(self.seed)
-            problem = DirichletProblem.build(self.operator, codes, n_classes, weights, rng)
-            solver = options.solver
-            found, _ = condition(problem.operator, problem.noise, problem.targets, solver, rng, seed=self.seed)
+            codes = codes_of(given.targets)
+            problem = DirichletProblem.build(self.operator, codes, n_classes, given.weights, given.row_of, rng)
+            found, _ = condition(problem.operator, problem.given, options.solver, rng, seed=self.seed)
             return Dirichlet(found, problem.center)
 
         return self.lazy.get("dirichlet", make)
@@ -317,8 +359,7 @@ class Posterior:
         self,
         operator: KernelOperator,
         rows: Rows,
-        noise: Noise,
-        targets: Array,
+        given: TrainingTargets,
         options: SolverOptions,
         start: Array | None,
     ) -> tuple[Posterior, Solution]:
@@ -326,14 +367,15 @@ class Posterior:
         # Where further samples have brought another feature map, what was known is of no use.
         system = self.kept_system if operator.kernel is self.operator.kernel else None
         if system is not None:
-            system = update_system(system.with_options(options), operator, rows, noise, targets.shape[1])
+            n_outputs = given.targets.shape[1]
+            system = update_system(system.with_options(options), operator, rows, given.row_noise, n_outputs)
         rng = np.random.default_rng(self.seed)
-        found = condition(operator, noise, targets, options, rng, seed=self.seed, start=start, system=system, keep=True)
+        found = condition(operator, given, options, rng, seed=self.seed, start=start, system=system, keep=True)
         if found[1].converged or system is None:
             return found
         # What was right for the samples before is not for these.
         start = found[0].alpha
-        return condition(operator, noise, targets, options, rng, seed=self.seed, start=start, keep=True)
+        return condition(operator, given, options, rng, seed=self.seed, start=start, keep=True)
 
     def log_likelihood(
         self,
@@ -347,7 +389,7 @@ class Posterior:
         n_probes: int | None,
         max_error: float | None,
     ) -> Likelihood:
-        """The likelihood of the targets, also under another kernel (None: the present one) or noise."""
+        """The likelihood of all samples, also under another kernel (None: the present one) or noise."""
         operator = self.operator
         if kernel is not None:
             operator = tuning_of(operator).with_kernel(kernel)
@@ -356,14 +398,16 @@ class Posterior:
             method = "exact"
         if method in ("auto", "exact") and FeatureObjective.suits(operator, most_times=1):
             weights = require(operator, Features, "A likelihood by features").weights()
-            return FeatureObjective(data).at(weights, 1.0, derivatives=False)
-        if method == "exact":
-            return exact_likelihood(operator, data.noise, self.targets)
-        if method == "bound":
-            return bound_of(data, bound, options, seed, start=self.alpha)
-        if method in ("auto", "quadrature"):
-            return quadrature_of(data, n_probes, options, seed, max_error)
-        raise ValueError(f"Unknown method {method!r}; known are 'auto', 'exact', 'bound' and 'quadrature'.")
+            found = FeatureObjective(data).at(weights, 1.0, derivatives=False)
+        elif method == "exact":
+            found = exact_likelihood(operator, data.noise, self.targets)
+        elif method == "bound":
+            found = bound_of(data, bound, options, seed, start=self.alpha)
+        elif method in ("auto", "quadrature"):
+            found = quadrature_of(data, n_probes, options, seed, max_error)
+        else:
+            raise ValueError(f"Unknown method {method!r}; known are 'auto', 'exact', 'bound' and 'quadrature'.")
+        return replace(found, value=found.value + self.given.scaled(noise_factor).log_scatter())
 
     def _quantize(self, grid: Grid) -> QuantizedMean | SupportMean:
         """The mean on a grid, or by some of the samples for kernels that are evaluated pair by pair."""
@@ -374,17 +418,18 @@ class Posterior:
             return SupportMean.build(operator.kernel, rows, self.alpha, means, grid, self.seed, n_threads)
         table = require(self.operator, Tables, 'prediction="quantized"').grid_table(self.alpha, grid)
         # ||alpha||_1 <= sqrt(N) ||alpha||_2, and the system that alpha solves has the right-hand side y - r.
-        root = np.sqrt(len(self.targets))
-        largest = np.abs(self.targets).max(axis=0)
-        sides = np.linalg.norm(self.targets, axis=0) + root * self.residual * largest
-        bounds = root * sides / self.noise.diagonals().min(axis=0)
+        # The solution for all samples has the same residuals, and its norm is no smaller than that for the rows.
+        targets, noise = self.given.targets, self.given.noise
+        root = np.sqrt(len(targets))
+        largest = np.abs(targets).max(axis=0)
+        sides = np.linalg.norm(targets, axis=0) + root * self.residual * largest
+        bounds = root * sides / noise.diagonals().min(axis=0)
         return QuantizedMean(table, grid, np.abs(self.alpha).sum(axis=0), bounds)
 
 
 def condition(
     operator: KernelOperator,
-    noise: Noise,
-    targets: Array,
+    given: TrainingTargets,
     options: SolverOptions,
     rng: np.random.Generator,
     *,
@@ -394,19 +439,20 @@ def condition(
     system: System | None = None,
     keep: bool = False,
 ) -> tuple[Posterior, Solution]:
-    """Condition the process on ``targets`` (N, M).
+    """Condition the process on what samples say, whose rows the operator has.
 
     ``system`` is that of the operator and noise, if it is there already. The posterior keeps it if ``keep`` says that
     updates will follow, or if that costs little.
     """
+    targets = given.row_targets
     if system is None:
-        system = build_system(operator, noise, targets.shape[1], options, rng)
+        system = build_system(operator, given.row_noise, targets.shape[1], options, rng)
     solution = system.solve(targets, options.tol, start=start, callback=callback, verify=True)
     residual = float(solution.relative_residuals.max())
     if not (np.isfinite(residual) and np.all(np.isfinite(solution.values))):
         raise ValueError("The solution overflows; scale features, targets and weights to moderate values.")
     kept = system if keep or system.is_light else None
-    posterior = Posterior(operator, noise, solution.values, targets, residual, seed, system=kept)
+    posterior = Posterior(operator, given, solution.values, residual, seed, system=kept)
     # Now, while the operator still keeps the features of the training samples; where noise is tiny, these weights are
     # better than those that follow from alpha.
     if (weights := system.mean_weights(targets)) is not None:

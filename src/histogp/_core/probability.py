@@ -15,6 +15,7 @@ from histogp._core.operators.contract import Features, KernelOperator, tuning_of
 from histogp._core.solvers import direct_options
 from histogp._core.solvers.problem import Noise
 from histogp._core.threads import single_threaded_blas
+from histogp._core.training_targets import TrainingTargets
 from histogp._core.variance import VarianceOptions
 from histogp._core.variance.calibrated import CALIBRATED, FEWEST_SAMPLES
 
@@ -28,23 +29,35 @@ LOWEST_LOG_TEMPERATURE, HIGHEST_LOG_TEMPERATURE = np.log(1e-2), np.log(1e3)
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """Some training samples, and what would be predicted for each if it were not there.
+    """Some training samples, or rows of equal ones, and what would be predicted for each if it were not there.
 
-    index : (n,), their numbers; means : (n, M); variances : (n, M) or (n, 1), latent
+    index : (n,), their numbers; means : (n, M); latent : (n, M) or (n, 1), the variance that the system has
+    remainder : (n, 1), what features leave of the prior variance
     shortfall : a sentence if the solver fell short, or None
     """
 
     index: Array
     means: Array
-    variances: Array
+    latent: Array
+    remainder: Array
     shortfall: str | None = None
 
+    @property
+    def variances(self) -> Array:
+        """Latent variances, (n, M) or (n, 1)."""
+        return np.maximum(self.latent + self.remainder, 0.0)
 
-def leave_one_out(posterior: Any, options: VarianceOptions) -> LeftOut:
-    """The mean ``y_i - alpha_i / [A^-1]_ii`` and the latent variance ``1 / [A^-1]_ii - noise_i`` of some samples.
+    def of_samples(self, given: TrainingTargets, alpha: Array, *, units: bool = False) -> LeftOut:
+        """The samples of rows, each left out alone; see `TrainingTargets.left_out`."""
+        found = given.left_out(self.index, self.latent, alpha, units=units)
+        return LeftOut(found.index, found.means, found.variances, self.remainder[found.place], self.shortfall)
 
-    Exact where there are factors, up to about 2,000 samples or with features; above that the calibrated variance, whose
-    tables have not seen these samples, stands for the second.
+
+def leave_rows_out(posterior: Any, options: VarianceOptions) -> LeftOut:
+    """The mean ``y_i - alpha_i / [A^-1]_ii`` and the latent variance ``1 / [A^-1]_ii - noise_i`` of some rows.
+
+    Exact where there are factors, up to about 2,000 rows or with features; above that the calibrated variance, whose
+    tables have not seen these rows, stands for the second.
     """
     operator, noise, solver = posterior.operator, posterior.noise, options.solver
     targets, alpha, n = posterior.targets, posterior.alpha, operator.n_samples
@@ -62,9 +75,11 @@ def leave_one_out(posterior: Any, options: VarianceOptions) -> LeftOut:
         tables = posterior.prepared(CALIBRATED, options, keep=False)
         index, latent, shortfall = tables.left_out, tables.left_out_variances[:, None], tables.shortfall
     means = targets[index] - alpha[index] * (latent + noise.diagonals()[index])
+    remainder = np.zeros((len(index), 1))
     if (features := operator.offer(Features)) is not None:
-        latent = latent + np.reshape(features.remainder(updates_of(operator).training_rows().take(index)), (-1, 1))
-    return LeftOut(index, means, np.maximum(latent, 0.0), shortfall)
+        left = features.remainder(updates_of(operator).training_rows().take(index))
+        remainder = np.broadcast_to(np.reshape(left, (-1, 1)), remainder.shape)
+    return LeftOut(index, means, latent, remainder, shortfall)
 
 
 def fit_temperature(means: Array, codes: Array, weights: Array) -> float:
@@ -188,27 +203,32 @@ class DirichletProblem:
     ``log(1 / shape + 1)``, which becomes noise, and the mean ``log(shape) - variance / 2``.
 
     operator : the kernel matrix in the scale that suits the noise
-    targets : (N, n_classes), in units above ``center``
+    given : targets, (N, n_classes), above ``center``, and their noise
     """
 
     operator: KernelOperator
-    noise: Noise
-    targets: Array
+    given: TrainingTargets
     center: Array
 
     @classmethod
     def build(
-        cls, operator: KernelOperator, codes: Array, n_classes: int, weights: Array, rng: np.random.Generator
+        cls,
+        operator: KernelOperator,
+        codes: Array,
+        n_classes: int,
+        weights: Array,
+        row_of: Array | None,
+        rng: np.random.Generator,
     ) -> DirichletProblem:
-        """The problem of samples with the numbers of their classes (N,) and weights (N,)."""
+        """The problem of samples with the numbers of their classes (N,), weights (N,) and rows (N,), or None."""
         shapes = np.where(codes[:, None] == np.arange(n_classes), 1.0, 0.0) + CONCENTRATION
         spread = np.log(1 / shapes + 1)
         targets = np.log(shapes) - spread / 2
         center = np.average(targets, axis=0, weights=weights)
         targets -= center
         positive, negative = (np.full(n_classes, np.log(1 / s + 1)) for s in (1 + CONCENTRATION, CONCENTRATION))
-        noise = Noise(1 / weights, codes, positive, negative)
-        return cls(_scaled(operator, noise, targets, rng), noise, targets, center)
+        given = TrainingTargets(targets, Noise(1 / weights, codes, positive, negative), row_of)
+        return cls(_scaled(operator, given.row_noise, given.row_targets, rng), given, center)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from histogp._core.data import Array, Rows
-from histogp._core.operators.contract import Approximate
+from histogp._core.operators.contract import Approximate, KernelOperator
 from histogp._core.predictors import codes_of
 from histogp._core.search.leave_one_out import (
     ENOUGH_STEPS,
@@ -29,6 +29,7 @@ from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import Row
 from histogp._core.search.space import Space
 from histogp._core.solvers.problem import Noise
+from histogp._core.training_targets import TrainingTargets
 from histogp.kernels import Constant, Gaussian, HistogramIntersection, Kernel, Laplacian, Sum
 
 # What users write to leave a kernel or a noise to data.
@@ -94,47 +95,64 @@ def _number_of_nonzeros(X: Any) -> int:
     return int(X.count_nonzero() if sparse.issparse(X) else np.count_nonzero(X))
 
 
-def row_hashes(rows: Rows) -> Array:
-    """PLACEHOLDER"""
-    rng = np.random.default_rng(7)
-    bits = rows.values.view(np.uint64) * rng.integers(1, 2**63, rows.n_columns, dtype=np.uint64)[rows.column_of]
-    bits ^= bits >> np.uint64(29)
-    bits *= np.uint64(0xBF58476D1CE4E5B9)
-    bits ^= bits >> np.uint64(32)
-    out = np.zeros(rows.n_rows, np.uint64)
-    np.add.at(out, np.repeat(np.arange(rows.n_rows), rows.counts), bits)
-    return out
+def left_open(kernel: Any, noise: Any) -> str:
+    """What parameters leave to data: "all", "kernel", "noise", or nothing."""
+    opened = [isinstance(given, str) and given == AUTO for given in (kernel, noise)]
+    return "all" if all(opened) else "kernel" if opened[0] else "noise" if opened[1] else ""
 
 
 def decide(
     kernels: list[Any],
     noise: float,
     X: Any,
-    data_noise: Noise,
-    targets: Array,
+    given: TrainingTargets,
+    hashes: Array,
     *,
     finds: str,
-    hashes: Array,
     is_classification: bool,
     n_threads: int,
     report: Callable[[Row], bool],
 ) -> Decision:
-    """The best of some kernels, or of one with another noise.
+    """The best of some kernels, or of one with another noise, for distinct rows X, an array or CSR.
 
     kernels : those to start from
     noise : where the noise starts; in units of the prior variance if it alone is to be found
-    data_noise : of each sample, at that
+    given : what samples say, at that noise
+    hashes : of the rows, (N,); those of a sample are searched in this order, so that the order of X does not matter
     finds : "all", "kernel" without the noise, or "noise" without the kernel
     """
+    targets, weights, scatter = given.row_targets, given.row_weights, given.row_scatter
     codes = codes_of(targets) if is_classification else np.zeros(len(targets), int)
     if len(targets) < FEWEST_SEARCHED or np.bincount(codes).max() < 2:
         return settled(kernels[0], noise, X, targets)
     some = np.argsort(hashes)[:UNIT_SAMPLES]
     chosen = sampled(codes, hashes, number_searched(targets.shape[1]))
-    sample = X[chosen], data_noise.subset(chosen), targets[chosen]
+    squares = None if scatter is None else scatter[chosen]
+    sample = Sample(X[chosen], given.row_noise.subset(chosen), targets[chosen], weights[chosen], squares)
     options = finds, is_classification, n_threads, report
-    found = [_searched(kernel, noise, X[some], targets[some], *sample, *options) for kernel in kernels]
+    found = [_searched(kernel, noise, X[some], targets[some], sample, *options) for kernel in kernels]
     return min(found, key=lambda one: one[0])[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows that a search sees, with what `Data` has beside an operator."""
+
+    X: Any
+    noise: Noise
+    targets: Array
+    weights: Array
+    scatter: Array | None
+
+    def data(self, operator: KernelOperator, unit: float) -> Data:
+        """What a search sees, given the operator of the rows and a factor of the noise."""
+        return Data(operator, self.noise.scaled(unit), self.targets, self.weights, self.scatter)
+
+
+def likeness(kernel: Any, noise: float, X: Any) -> Decision:
+    """What tells samples like those of X from others: the interactive parts of a sum, where a search would start."""
+    parts = [(name, part) for name, part in kernel.named_parts().items() if part._is_interactive]
+    return settled(kernel.set_params(parts=parts), noise, X, np.ones((X.shape[0], 1)))
 
 
 def settled(kernel: Any, noise: float, X: Any, targets: Array) -> Decision:
@@ -148,11 +166,9 @@ def settled(kernel: Any, noise: float, X: Any, targets: Array) -> Decision:
 def _searched(
     kernel: Any,
     noise: float,
-    wide_X: Any,
-    wide_targets: Array,
     X: Any,
-    data_noise: Noise,
     targets: Array,
+    sample: Sample,
     finds: str,
     is_classification: bool,
     n_threads: int,
@@ -160,17 +176,15 @@ def _searched(
 ) -> tuple[float, Decision]:
     """The loss that a search from a kernel ends with, and what it has found.
 
-    wide_X, wide_targets : more samples than are searched, for units
+    X, targets : more rows than are searched, for units
     """
-    adapted = kernel._adapt(wide_X, wide_targets, noise)
-    operator = adapted.kernel._operator(adapted.value, X, n_threads)
+    adapted = kernel._adapt(X, targets, noise)
+    operator = adapted.kernel._operator(adapted.value, sample.X, n_threads)
     approximate = operator.offer(Approximate)
     operator = operator if approximate is None else approximate.exactly()
-    if finds == "noise":
-        unit = varying_variance(operator)
-        noise, data_noise = noise * unit, data_noise.scaled(unit)
-    data = Data(operator, data_noise, targets)
-    space = Space.of(adapted.value, Rows.from_array(wide_X), noise, data.mean_square)
+    unit = varying_variance(operator) if finds == "noise" else 1.0
+    noise, data = noise * unit, sample.data(operator, unit)
+    space = Space.of(adapted.value, Rows.from_array(X), noise, data.mean_square)
     names = [one.name for one in space.free if finds == "all" or (one.name == "noise") == (finds == "noise")]
     space = space.only(names)
     droppable = [name for name in DROPPABLE if name in names]

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 from sklearn.utils.validation import check_is_fitted
 
 from histogp._core.data import Array, Rows
+from histogp._core.equal_rows import content_hash, number_added, number_rows
 from histogp._core.layouts import Grid
 from histogp._core.operators.contract import (
     Approximate,
@@ -27,16 +28,15 @@ from histogp._core.operators.contract import (
 from histogp._core.posterior import Posterior, PredictionOptions, condition
 from histogp._core.predict_only import Predictor
 from histogp._core.predictors import Codec
-from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import Row
-from histogp._core.solvers.problem import Noise, Solution, SolverOptions
+from histogp._core.solvers.problem import Solution, SolverOptions
 from histogp._core.threads import announce_compilation
 from histogp._core.variance import METHODS, VarianceOptions
 from histogp._estimator import number_of_threads, reading, updating, validate_features
 from histogp._sklearn import CallbackSupportMixin, CaptionMixin, NoCallbacks, check_sample_weight, warn
 from histogp.exceptions import ApproximationWarning, NotConvergedWarning, VarianceWarning
 from histogp.gp import _model_file
-from histogp.gp._decisions import AUTO, START_NOISE, Decision, decide, row_hashes, settled, starting_kernels
+from histogp.gp._decisions import AUTO, START_NOISE, Decision, decide, left_open, likeness, starting_kernels
 from histogp.gp._tasks import Encoded, Samples, Task
 from histogp.gp._words import told_by
 from histogp.gp.optimizer import (
@@ -102,6 +102,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
     _codec: Codec
     _samples: Samples
     _fit_kernel: Kernel
+    _left_open: str  # what was left to data: "all", "kernel", "noise" or nothing
     _posterior: Posterior | Predictor
     _since_search: tuple[int, int]  # samples changed since the last search, and samples that it saw
 
@@ -151,15 +152,19 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         check_is_fitted(self)
         return told_by(self)
 
-    def forget(self, ids: Any) -> Self:
+    def forget(self, ids: Any, keep_decisions: bool = False) -> Self:
         """Take training samples back: the model becomes that of a `fit` without them.
 
-        A class whose last sample goes, goes too.
+        A class whose last sample goes, goes too. A kernel and a noise that were left to data, as "auto", are found
+        again, so that nothing of the samples is left in them.
 
         Parameters
         ----------
         ids : int or array-like of int
             Which, by their numbers in ``ids_``.
+        keep_decisions : bool, default=False
+            Whether ``kernel_`` and ``noise_`` stay as they are, which takes less time; they may still tell something
+            of the samples.
 
         Returns
         -------
@@ -170,7 +175,10 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             index = changed._index_of(ids)
             kept = np.ones(len(changed._samples.ids), bool)
             kept[index] = False
-            changed._change(changed._task().forget(changed._codec, changed._samples, kept), len(index))
+            encoded = changed._task().forget(changed._codec, changed._samples, kept)
+            if keep_decisions:
+                self._say("kernel and noise are kept")
+            changed._change(encoded, len(index), forgets=not keep_decisions)
         return self
 
     @reading
@@ -259,7 +267,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
     @property
     @reading
     def kernel_shares_(self) -> dict[str, float]:
-        """The share of each part of a `Sum` in the prior variance of the training samples; empty for one kernel."""
+        """The share of each part of a `Sum` in the prior variance of distinct samples; empty for one kernel."""
         check_is_fitted(self)
         operator = self._posterior.with_training().operator
         found = operator.kernel.variance_by_part(updates_of(operator).training_rows())
@@ -315,7 +323,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             - "exact": by a dense factor, in time cubic in the number of samples.
             - "bound": a value that the likelihood does not fall below, in time linear in the non-zeros.
             - "quadrature": an estimate with a standard error, in a few times the time of a fit.
-            - "auto": "exact" up to 2,000 samples, then "quadrature".
+            - "auto": "exact" up to 2,000 distinct samples, then "quadrature".
         bound : {"tightest", "fischer", "papers"}, default="tightest"
         n_probes : int or None, default=None
             Random probes of the quadrature; None takes as many as fill the blocks of a product.
@@ -453,21 +461,34 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         if not encoded.kept.all():
             X, y = X[encoded.kept], None if y is None else y[encoded.kept]
         announce_compilation()
+        numbered = number_rows(X, number_of_threads(self.n_jobs))
+        encoded = encoded.placed(numbered)
         metadata = {"sample_weight": encoded.samples.weights}
         of_fit = {"estimator": self, "X": X, "y": y, "metadata": metadata}
         context.call_on_fit_task_begin(**of_fit)
+        distinct = X if len(numbered.first) == X.shape[0] else X[numbered.first]
+        self._left_open = left_open(self.kernel, self.noise)
+        self._fit_kernel = as_kernel("hik" if self.kernel == AUTO else self.kernel)
+        self._learn_rows(encoded, distinct, context, of_fit)
+
+    def _learn_rows(self, encoded: Encoded[Any], X: Any, context: Any, of_fit: dict[str, Any]) -> None:
+        """Learn from the distinct rows of encoded samples, an array or CSR, and set the fitted attributes.
+
+        of_fit : what scikit-learn's callbacks are told
+        """
+        task, n_samples = self._task(), len(encoded.samples.ids)
         decision = self._decide(task, encoded, X)
-        self._fit_kernel = decision.kernel
         problem = task.problem(encoded, decision.noise)
-        adapted = clone(decision.kernel)._adapt(X, problem.targets, decision.noise)
+        adapted = clone(decision.kernel)._adapt(X, problem.row_targets, decision.noise)
         operator = adapted.kernel._operator(adapted.value, X, number_of_threads(self.n_jobs))
         if self.prediction == "quantized" and operator.offer(Matrix) is None:
             require(operator, Tables, 'prediction="quantized"')
         seed = int(check_random_state(self.random_state).randint(2**31))
         rng = np.random.default_rng(seed)
         options = self._solver_options()
-        targets = problem.targets
-        self._say(f"{operator.n_samples} samples, {operator.n_features} features, {targets.shape[1]} outputs sorted")
+        of_them = f" ({operator.n_samples} distinct)" if operator.n_samples < n_samples else ""
+        n_outputs = problem.targets.shape[1]
+        self._say(f"{n_samples} samples{of_them}, {operator.n_features} features, {n_outputs} outputs sorted")
 
         def after(step: str, message: str, level: int, **state: Any) -> bool:
             self._say(message, level)
@@ -480,22 +501,28 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
                 raise ValueError(
                     'weights="ard" are learned from the data: give optimize="gradient", or numbers as weights.'
                 )
-            tuned = Tuned(adapted.kernel, float(adapted.noise), operator, problem.noise, path=decision.path)
+            tuned = Tuned(adapted.kernel, float(adapted.noise), operator, problem, path=decision.path)
         else:
-            data = Data(operator, problem.noise, targets)
-            after_evaluation = lambda row: after("evaluation", describe_evaluation(row), 1)  # noqa: E731
-            labels = {"is_classification": task.is_classification}
-            tuned = tune(self.optimize, adapted.kernel, adapted.noise, data, options, rng, after_evaluation, **labels)
+            tuned = tune(
+                self.optimize,
+                adapted.kernel,
+                adapted.noise,
+                operator,
+                problem,
+                options,
+                rng,
+                lambda row: after("evaluation", describe_evaluation(row), 1),
+                is_classification=task.is_classification,
+            )
 
         def state(codec: Codec, alpha: Array, residual: float) -> dict[str, Any]:
-            posterior = Posterior(tuned.operator, tuned.noise, alpha, targets, residual, seed)
+            posterior = Posterior(tuned.operator, tuned.given, alpha, residual, seed)
             found = {"kernel_": tuned.kernel, "noise_": tuned.noise_value, "_codec": codec, "_posterior": posterior}
             return {**found, **codec.attributes()}
 
         posterior, solution = condition(
             tuned.operator,
-            tuned.noise,
-            targets,
+            tuned.given,
             options,
             rng,
             seed=seed,
@@ -509,24 +536,25 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         )
         for name in SEARCH_ATTRIBUTES:
             self.__dict__.pop(name, None)
-        self._set_fitted(task, encoded, tuned, posterior, solution, (0, operator.n_samples))
+        self._set_fitted(task, encoded, tuned, posterior, solution, (0, n_samples))
         fitted = lambda: state(self._codec, posterior.alpha, posterior.residual)  # noqa: E731
         context.call_on_fit_task_end(**of_fit, reconstruction_attributes=fitted)
 
     def _decide(self, task: Task[Any], encoded: Encoded[Any], X: Any) -> Decision:
-        """The kernel and the noise that the parameters name; what they leave to data is found on some samples."""
-        noise = START_NOISE if self.noise == AUTO else float(self.noise)
-        if self.kernel != AUTO and self.noise != AUTO:
-            return Decision(as_kernel(self.kernel), noise)
-        problem = task.problem(encoded, noise)
-        scale = 1.0 if task.is_classification else float(np.mean(problem.targets**2)) or 1.0
-        kernels = starting_kernels(X, scale) if self.kernel == AUTO else [as_kernel(self.kernel)]
-        if not task.has_labels and self.kernel == AUTO:
-            parts = [(name, part) for name, part in kernels[0].named_parts().items() if part._is_interactive]
-            return settled(kernels[0].set_params(parts=parts), noise, X, problem.targets)
-        if self.optimize is not None or not task.has_labels:
+        """The kernel and the noise that the parameters name; what they leave to data is found on some rows of X."""
+        noise = START_NOISE if self._left_open in ("all", "noise") else float(self.noise)
+        if not self._left_open:
+            return Decision(self._fit_kernel, noise)
+        given = task.problem(encoded, noise).searched
+        hashes = content_hash(X) if encoded.samples.hashes is None else encoded.samples.hashes
+        kernels: list[Kernel] = [self._fit_kernel]
+        if self._left_open != "noise":
+            scale = 1.0 if task.is_classification else float(np.mean(given.row_targets**2)) or 1.0
+            kernels = list(starting_kernels(X, scale))
+        if not task.has_labels:
+            return Decision(self._fit_kernel, noise) if self._left_open == "noise" else likeness(kernels[0], noise, X)
+        if self.optimize is not None:
             return Decision(kernels[0], noise)
-        finds = "all" if self.kernel == self.noise else "kernel" if self.kernel == AUTO else "noise"
 
         def report(row: Row) -> bool:
             self._say(describe_evaluation(row))
@@ -536,14 +564,20 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             kernels,
             noise,
             X,
-            Noise(problem.noise.sample),
-            problem.targets,
-            finds=finds,
-            hashes=row_hashes(Rows.from_array(X)),
+            given,
+            hashes,
+            finds=self._left_open,
             is_classification=task.is_classification,
             n_threads=number_of_threads(self.n_jobs),
             report=report,
         )
+
+    def _is_decided_again(self, n_changed: int, forgets: bool) -> bool:
+        """Whether an update decides anew what was left to data: when samples go, and now and then."""
+        if not self._left_open or self.optimize is not None:
+            return False
+        since, n_searched = self._since_search
+        return forgets or search_is_due(Optimizer(), since + n_changed, n_searched)
 
     def _learn_more(self, X: Any, y: Any, sample_weight: Any, declared: Array | None) -> None:
         """Learn from further samples and set the fitted attributes."""
@@ -552,28 +586,49 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         posterior = self._posterior.with_training()
         encoded = task.extend(self._codec, self._samples, y, check_sample_weight(sample_weight, X), declared)
         rows = Rows.from_array(X if encoded.kept.all() else X[encoded.kept], number_of_threads(self.n_jobs))
-        alpha = np.concatenate([posterior.alpha, np.zeros((rows.n_rows, posterior.alpha.shape[1]))])
-        self._resume(encoded, updates_of(posterior.operator).extend(rows), rows, alpha, rows.n_rows)
+        updates, hashes = updates_of(posterior.operator), self._samples.hashes
+        hashes = content_hash(updates.training_rows()) if hashes is None else hashes
+        numbered = number_added(rows, hashes, updates.training_rows)
+        added = rows if len(numbered.first) == rows.n_rows else rows.take(numbered.first)
+        operator = updates.extend(added) if added.n_rows else posterior.operator
+        alpha = np.concatenate([posterior.alpha, np.zeros((added.n_rows, posterior.alpha.shape[1]))])
+        encoded = encoded.placed(numbered)
+        if self._is_decided_again(rows.n_rows, forgets=False):
+            self._learn_again(encoded, operator)
+        else:
+            self._resume(encoded, operator, added, alpha, rows.n_rows)
 
-    def _change(self, encoded: Encoded[Any], n_changed: int) -> None:
-        """Learn from the samples that are kept of the present ones, perhaps with other labels."""
+    def _change(self, encoded: Encoded[Any], n_changed: int, forgets: bool = False) -> None:
+        """Learn from the samples that are kept of the present ones, perhaps with other labels.
+
+        forgets : whether what was left to data is decided without those that are not kept
+        """
         posterior = self._posterior.with_training()
-        operator, alpha, kept = posterior.operator, posterior.alpha, encoded.kept
-        if kept.all():
+        operator, alpha = posterior.operator, posterior.alpha
+        kept = np.isin(np.arange(operator.n_samples), self._samples.row_of[encoded.kept])
+        left = operator if kept.all() else updates_of(operator).remove(np.flatnonzero(~kept))
+        if self._is_decided_again(n_changed, forgets):
+            self._learn_again(encoded, left)
+        elif kept.all():
             none = Rows.from_array(np.empty((0, operator.n_features)))
             self._resume(encoded, operator, none, alpha, n_changed)
         else:
-            left = updates_of(operator).remove(np.flatnonzero(~kept))
             self._resume(encoded, left, None, alpha[kept], n_changed)
+
+    def _learn_again(self, encoded: Encoded[Any], operator: KernelOperator) -> None:
+        """Learn from samples whose rows an operator has as `fit` does, with all decisions."""
+        rows = updates_of(operator).training_rows()
+        is_sparse = 2 * len(rows.values) < rows.n_rows * rows.n_columns
+        self._learn_rows(encoded, rows.to_csr() if is_sparse else rows.to_dense(), NoCallbacks(), {})
 
     def _resume(
         self, encoded: Encoded[Any], operator: KernelOperator, added: Rows | None, alpha: Array, n_changed: int
     ) -> None:
         """Learn from changed samples, starting from what is known.
 
-        operator : of the changed samples
-        added : samples after the old ones; None if samples were removed
-        alpha : the present solution at the changed samples, (N, M) with the present outputs
+        operator : of the rows of the changed samples
+        added : rows after the old ones; None if rows were removed
+        alpha : the present solution at the rows, (n_rows, M) with the present outputs
         """
         announce_compilation()
         task, before = self._task(), self._posterior.with_training()
@@ -582,25 +637,24 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         problem = task.problem(encoded, self.noise_)
         start = task.warm_start(alpha, self._codec, encoded.codec, problem.noise.n_matrices == 1)
         kernel = self.kernel_
-        adapted = self._adapt_again(operator, problem.targets, before.operator.n_samples)
+        adapted = self._adapt_again(operator, problem.row_targets, before.operator.n_samples)
         if adapted is not None:
             kernel, operator, added = adapted.kernel, tuning_of(operator).with_kernel(adapted.value), None
-        tuned = Tuned(kernel, self.noise_, operator, problem.noise)
+        tuned = Tuned(kernel, self.noise_, operator, problem)
         rng = np.random.default_rng(before.seed)
         since_search = (self._since_search[0] + n_changed, self._since_search[1])
         if self.optimize is not None and search_is_due(self.optimize, *since_search):
-            tuned = self._search_again(self.optimize, tuned, problem.targets, rng)
-            since_search = (0, operator.n_samples)
+            tuned = self._search_again(self.optimize, tuned, rng)
+            since_search = (0, len(encoded.samples.ids))
         elif hasattr(self, "log_marginal_likelihood_"):  # of other samples
             self.log_marginal_likelihood_ = self.log_marginal_likelihood_error_ = np.nan
         self._announce_approximation(before.operator, operator)
         if tuned.path is None and added is not None:
-            posterior, solution = before.updated(operator, added, problem.noise, problem.targets, options, start)
+            posterior, solution = before.updated(operator, added, problem, options, start)
         else:
             posterior, solution = condition(
                 tuned.operator,
-                tuned.noise,
-                problem.targets,
+                tuned.given,
                 options,
                 rng,
                 seed=before.seed,
@@ -614,11 +668,14 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         name = approximation_of(after)
         if name != approximation_of(before):
             what = "exact" if name is None else f"approximated ({name})"
-            warn(f"With {after.n_samples:,} training samples the kernel is {what} from now on.", ApproximationWarning)
+            of_them = f"{after.n_samples:,} distinct training samples"
+            warn(f"With {of_them} the kernel is {what} from now on.", ApproximationWarning)
 
     def _adapt_again(self, operator: KernelOperator, targets: Array, n_before: int) -> Adapted | None:
         """The kernel with what it takes from the samples taken again, as long as they were few."""
         given = self._given_kernel()
+        if self._left_open in ("all", "kernel") and self.optimize is None:
+            return None  # between decisions
         if not given._adapts_again(n_before, operator.n_samples):
             return None
         return self.kernel_._left_open(given, searched=self.optimize is not None)._adapt_to(
@@ -633,10 +690,9 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         is_alike = self._fit_kernel.get_params().keys() == self.kernel_.get_params().keys()
         return self._fit_kernel if is_alike else as_kernel(self.kernel_)
 
-    def _search_again(self, optimize: str | Optimizer, given: Tuned, targets: Array, rng: np.random.Generator) -> Tuned:
+    def _search_again(self, optimize: str | Optimizer, present: Tuned, rng: np.random.Generator) -> Tuned:
         """Search for hyperparameters from those that were found before."""
-        kernel, value = given.kernel._to_search(self._given_kernel(), given.operator.kernel)
-        data = Data(tuning_of(given.operator).with_kernel(value), given.noise, targets)
+        kernel, value = present.kernel._to_search(self._given_kernel(), present.operator.kernel)
 
         def report(row: Row) -> bool:
             self._say(describe_evaluation(row))
@@ -645,8 +701,9 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         return tune(
             optimize,
             kernel,
-            given.noise_value,
-            data,
+            present.noise_value,
+            tuning_of(present.operator).with_kernel(value),
+            present.given,
             self._solver_options(),
             rng,
             report,
@@ -679,7 +736,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         codec = self._without_shortfall(task.complete_codec(encoded, posterior, self.noise_, self._options))
         self._install(posterior, codec, encoded.samples)
         self.feature_relevance_ = posterior.operator.relevance()
-        self.n_samples_ = posterior.operator.n_samples
+        self.n_samples_ = len(encoded.samples.ids)
         self.n_nonzeros_ = posterior.operator.n_nonzeros
         self.n_iter_ = solution.n_iterations
         self.residual_ = solution.relative_residuals
@@ -698,7 +755,8 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         if samples is None:
             return
         self._samples = samples
-        self.alpha_ = posterior.alpha[:, 0] if codec.is_vector else posterior.alpha[:]
+        alpha = posterior.given.sample_alpha(posterior.alpha)
+        self.alpha_ = alpha[:, 0] if codec.is_vector else alpha[:]
         self.ids_ = samples.ids[:]
         for view in (self.alpha_, self.ids_):
             view.flags.writeable = False  # the model goes on using them
@@ -710,8 +768,8 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         operator = tuning_of(before.operator).with_kernel(adapted.value)
         seed = int(check_random_state(self.random_state).randint(2**31))
         rng = np.random.default_rng(seed)
-        scaled = before.noise.scaled(noise / self.noise_)
-        posterior, _ = condition(operator, scaled, before.targets, self._solver_options(), rng, seed=seed)
+        given = before.given.scaled(noise / self.noise_)
+        posterior, _ = condition(operator, given, self._solver_options(), rng, seed=seed)
         other = copy.copy(self)
         other.kernel_, other.noise_ = adapted.kernel, noise
         other._install(posterior, self._codec, self._samples)
@@ -727,8 +785,9 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
     def _training_samples(self) -> tuple[Any, Array, Array]:
         """X as CSR, y and the weights of the samples that the model keeps."""
         posterior = self._posterior.with_training()
-        rows = updates_of(posterior.operator).training_rows()
-        return rows.to_csr(), self._codec.labels_of(self._samples.y), self.noise_ / posterior.noise.sample
+        rows, given = updates_of(posterior.operator).training_rows(), posterior.given
+        rows = rows if given.row_of is None else rows.take(given.row_of)
+        return rows.to_csr(), self._codec.labels_of(self._samples.y), self.noise_ / given.noise.sample
 
     # Prediction
 

@@ -14,7 +14,7 @@ from histogp._core.predictors import Codec
 from histogp._core.solvers.problem import SMALLEST
 from histogp._estimator import number_of_threads
 from histogp.errors import ModelFileError
-from histogp.gp._decisions import AUTO
+from histogp.gp._decisions import AUTO, left_open
 from histogp.gp._tasks import Samples
 from histogp.io.schema import Reader, Writer
 from histogp.kernels import Kernel, as_kernel
@@ -80,6 +80,7 @@ def from_state(cls: Any, reader: Reader) -> Any:
     # First of all: before anything else of that length is made, something must be in the file.
     estimator.feature_relevance_ = reader.array("relevance", np.float64, (n_features,), lowest=0)
     estimator.kernel_ = kernel
+    estimator._left_open = left_open(estimator.kernel, estimator.noise)
     estimator._fit_kernel = kernel if estimator.kernel == AUTO else as_kernel(estimator.kernel)
     estimator.n_features_in_ = n_features
     if reader.has("feature_names"):
@@ -101,8 +102,9 @@ def from_state(cls: Any, reader: Reader) -> Any:
         samples = _read_samples(estimator, codec, reader.child("samples"))
         residual, n_threads = float(estimator.residual_.max()), number_of_threads(estimator.n_jobs)
         targets = codec.encode(samples.y)
-        operator = kernel._restored_operator(reader.child("data"), value, n_samples, n_features, n_threads)
-        posterior = Posterior.from_state(reader, operator, targets, residual)
+        n_rows = int(samples.row_of.max()) + 1
+        operator = kernel._restored_operator(reader.child("data"), value, n_rows, n_features, n_threads)
+        posterior = Posterior.from_state(reader, operator, targets, residual, samples.shared_rows, estimator.noise_)
         estimator._install(posterior, codec, samples)
     else:
         operator = kernel._operator(value, np.empty((0, n_features)), number_of_threads(estimator.n_jobs))
@@ -140,6 +142,8 @@ def _write_samples(estimator: Any, writer: Writer) -> None:
     n_changed, n_searched = estimator._since_search
     writer.put("ids", samples.ids)
     writer.put("weights", samples.weights)
+    if samples.shared_rows is not None:
+        writer.put("row_of", samples.row_of)
     estimator._codec.labels_to_state(writer, samples.y)
     writer.set("n_given", samples.n_given)
     writer.set("n_changed", n_changed)
@@ -157,6 +161,11 @@ def _read_samples(estimator: Any, codec: Codec, reader: Reader) -> Samples:
     n_given = reader.integer("n_given", n_samples)
     if np.any(ids[1:] <= ids[:-1]) or ids[-1] >= n_given:
         raise ModelFileError("the numbers of its samples are damaged.")
+    row_of = np.arange(n_samples)
+    if reader.has("row_of"):
+        row_of = reader.array("row_of", np.int64, (n_samples,), lowest=0)
+        if row_of.max() >= n_samples or np.bincount(row_of).min() == 0:
+            raise ModelFileError("the rows of its samples are damaged.")
     y = codec.labels_from_state(reader, n_samples)
     estimator._since_search = (reader.integer("n_changed"), reader.integer("n_searched"))
-    return Samples(ids, y, weights, n_given)
+    return Samples(ids, y, weights, n_given, row_of)

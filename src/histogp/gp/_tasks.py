@@ -12,11 +12,13 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from histogp._classes import balanced_noise, carried_over, class_weights, codes_in, merged
 from histogp._core.data import Array, Rows
+from histogp._core.equal_rows import NumberedRows
 from histogp._core.operators.contract import Features, updates_of
 from histogp._core.posterior import Posterior, PredictionOptions
 from histogp._core.predict_only import Predictor
 from histogp._core.predictors import Classes, Codec, Inliers, Reals
 from histogp._core.solvers.problem import Noise
+from histogp._core.training_targets import TrainingTargets
 from histogp._core.variance import METHODS, Variance
 
 # The part of normal samples, left out of training one at a time, that count as outliers by default.
@@ -32,27 +34,42 @@ class Samples:
     y : (N,) or (N, M), what a codec keeps of its label
     weights : (N,), positive, as they were given
     n_given : how many samples were ever given, also those that are forgotten or had the weight zero
+    row_of : (N,), the row of the operator that each sample has, perhaps together with others that are equal to it
+    hashes : (n_rows,), of the content of the rows; None if they are not known
     """
 
     ids: Array
     y: Array
     weights: Array
     n_given: int
+    row_of: Array
+    hashes: Array | None = None
 
     @classmethod
     def given(cls, y: Array, weights: Array) -> Samples:
-        """The first samples; those of weight zero are not kept, but have numbers, too."""
+        """The first samples, each with a row of its own; those of weight zero are not kept, but have numbers, too."""
         kept = weights > 0
-        return cls(np.flatnonzero(kept), y[kept], weights[kept], len(weights))
+        return cls(np.flatnonzero(kept), y[kept], weights[kept], len(weights), np.arange(np.count_nonzero(kept)))
 
     def joined(self, more: Samples) -> Samples:
-        """The samples and those that were given after them."""
+        """The samples and those that were given after them, in further rows."""
         return Samples(
             np.concatenate([self.ids, self.n_given + more.ids]),
             np.concatenate([self.y, more.y]),
             np.concatenate([self.weights, more.weights]),
             self.n_given + more.n_given,
+            np.concatenate([self.row_of, self.row_of.max(initial=-1) + 1 + more.row_of]),
         )
+
+    def placed(self, found: NumberedRows) -> Samples:
+        """The samples with the rows that were found for the last ones."""
+        before = self.row_of[: len(self.row_of) - len(found.row_of)]
+        return replace(self, row_of=np.concatenate([before, found.row_of]), hashes=found.hashes)
+
+    @property
+    def shared_rows(self) -> Array | None:
+        """The rows of the samples, (N,); None if each has a row of its own, in their order."""
+        return None if np.array_equal(self.row_of, np.arange(len(self.row_of))) else self.row_of
 
     def only(self, kept: Array) -> Samples:
         """The samples where the mask ``kept`` (N,) is true; refuses to keep none."""
@@ -60,7 +77,15 @@ class Samples:
             raise ValueError(
                 "These are all training samples, and a model needs at least one: keep some, or fit another model."
             )
-        return replace(self, ids=self.ids[kept], y=self.y[kept], weights=self.weights[kept])
+        rows, row_of = np.unique(self.row_of[kept], return_inverse=True)
+        return replace(
+            self,
+            ids=self.ids[kept],
+            y=self.y[kept],
+            weights=self.weights[kept],
+            row_of=row_of,
+            hashes=None if self.hashes is None else self.hashes[rows],
+        )
 
     def index_of(self, ids: Any) -> Array:
         """Where the samples with these numbers are, in their order."""
@@ -91,13 +116,14 @@ class Encoded(Generic[C]):
     samples: Samples
     kept: Array
 
+    def placed(self, found: NumberedRows) -> Encoded[C]:
+        """The samples with the rows that were found for the last ones."""
+        return replace(self, samples=self.samples.placed(found))
 
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """A Gaussian process is conditioned on targets, (N, M), with noise."""
-
-    targets: Array
-    noise: Noise
+    def targets(self, noise: Noise, unit: float, shared: Noise | None = None) -> TrainingTargets:
+        """What the samples say, with their noise; ``unit`` and ``shared`` as `TrainingTargets` has them."""
+        samples = self.samples
+        return TrainingTargets(self.codec.encode(samples.y), noise, samples.shared_rows, unit, shared)
 
 
 class Task(Protocol[C]):
@@ -122,8 +148,8 @@ class Task(Protocol[C]):
     def forget(self, codec: C, samples: Samples, kept: Array) -> Encoded[C]:
         """The samples of a mask, (N,), alone."""
 
-    def problem(self, encoded: Encoded[C], noise: float) -> Problem:
-        """What the samples come to."""
+    def problem(self, encoded: Encoded[C], noise: float) -> TrainingTargets:
+        """What the samples come to: targets on which a Gaussian process is conditioned, with noise."""
 
     def warm_start(self, alpha: Array, before: C, after: C, shared_noise: bool) -> Array:
         """Solutions, (N, M), for the codec ``before`` as a guess of those for the codec ``after``."""
@@ -195,16 +221,15 @@ class Classification:
     def forget(self, codec: Classes, samples: Samples, kept: Array) -> Encoded[Classes]:
         return _without_lost_classes(codec.classes, np.unique(samples.y), samples, kept)
 
-    def problem(self, encoded: Encoded[Classes], noise: float) -> Problem:
+    def problem(self, encoded: Encoded[Classes], noise: float) -> TrainingTargets:
         classes, codes, weights = encoded.codec.classes, encoded.samples.y, encoded.samples.weights
-        targets = encoded.codec.encode(codes)
         if self.class_weight == "balanced-ovr":
-            return Problem(targets, balanced_noise(noise, codes, weights, len(classes)))
+            return encoded.targets(balanced_noise(noise, codes, weights, len(classes)), noise, Noise(noise / weights))
         if self.class_weight is not None:
             weights = weights * class_weights(self.class_weight, classes, codes, weights)[codes]
             if weights.min() == 0:
                 raise ValueError("class_weight is zero for samples that the model has learned: fit it again.")
-        return Problem(targets, Noise(noise / weights))
+        return encoded.targets(Noise(noise / weights), noise)
 
     def warm_start(self, alpha: Array, before: Classes, after: Classes, shared_noise: bool) -> Array:
         return carried_over(alpha, before.classes, after.classes, shared_noise)
@@ -267,9 +292,8 @@ class Regression:
     def forget(self, codec: Reals, samples: Samples, kept: Array) -> Encoded[Reals]:
         return self._encoded(samples.only(kept), codec.dtype, kept)
 
-    def problem(self, encoded: Encoded[Reals], noise: float) -> Problem:
-        samples = encoded.samples
-        return Problem(encoded.codec.encode(samples.y), Noise(noise / samples.weights))
+    def problem(self, encoded: Encoded[Reals], noise: float) -> TrainingTargets:
+        return encoded.targets(Noise(noise / encoded.samples.weights), noise)
 
     def warm_start(self, alpha: Array, before: Reals, after: Reals, shared_noise: bool) -> Array:
         return alpha * np.reshape(before.unit / after.unit, -1)
@@ -330,15 +354,14 @@ class OneClass:
     def forget(self, codec: Inliers, samples: Samples, kept: Array) -> Encoded[Inliers]:
         return self._encoded(samples.only(kept), kept)
 
-    def problem(self, encoded: Encoded[Inliers], noise: float) -> Problem:
+    def problem(self, encoded: Encoded[Inliers], noise: float) -> TrainingTargets:
         is_bound = self.method != "auto" and METHODS[self.method].kind == "bound"
         if self.contamination == "auto" and self.criterion != "mean" and is_bound:
             raise ValueError(
                 f'contamination="auto" needs the variance itself, of which method={self.method!r} is only a bound: '
                 "give a number as contamination, or another method."
             )
-        samples = encoded.samples
-        return Problem(encoded.codec.encode(samples.y), Noise(noise / samples.weights))
+        return encoded.targets(Noise(noise / encoded.samples.weights), noise)
 
     def warm_start(self, alpha: Array, before: Inliers, after: Inliers, shared_noise: bool) -> Array:
         return alpha
@@ -349,12 +372,13 @@ class OneClass:
         """The codec with its offset: a quantile of the scores of the samples, left out one at a time if "auto"."""
         weights, part = encoded.samples.weights, self.contamination
         if self.contamination == "auto":
-            left_out = posterior.leave_one_out(options().variance)
+            left_out = posterior.leave_one_out(options().variance, units=True)
             scores, shortfall = self._score(left_out.means[:, 0], left_out.variances[:, 0], noise), left_out.shortfall
             weights, part = weights[left_out.index], REJECTED_SHARE
         else:
             rows = updates_of(posterior.operator).training_rows()
             scores, shortfall = self.scores(posterior, rows, noise, options())
+            scores = posterior.given.of_samples(scores)
         return replace(encoded.codec, offset=_quantile(scores, weights, part)), shortfall
 
     def prepare(self, posterior: Posterior | Predictor, rows: Rows, options: PredictionOptions) -> str | None:

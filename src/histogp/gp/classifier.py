@@ -24,7 +24,8 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
 
     A two-class problem is regression on labels -1 and +1; more classes are one such problem each,
     one against the rest, all solved together (gp-hik-ijcv2016, sections 3 to 5). Every training
-    sample is used, memory is linear in the non-zeros.
+    sample is used, memory is linear in the non-zeros. Samples with equal features are one row of the kernel matrix, so
+    that limits on the number of samples are limits on the number of distinct ones.
 
     Parameters
     ----------
@@ -41,13 +42,15 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         A dict or "balanced" as in scikit-learn: the noise of a sample is divided by the weight of
         its class. "balanced-ovr" is the papers' label-dependent noise: in each one-vs-rest output
         ``2 noise n_pos / n`` for the positive and ``2 noise n_neg / n`` for the negative samples,
-        counted with their sample weights.
+        counted with their sample weights. A search for hyperparameters decides with one noise for all labels, to which
+        these factors are applied afterwards.
     probability : {"link", "temperature", "dirichlet"}, default="link"
         How `predict_proba` comes to probabilities; counts when predicting. "link" is a softmax of
         ``t f + u log((1 + f) / 2)`` of the scores f, with t and u fitted to leave-one-out predictions of training
-        samples; "temperature" has t alone. "dirichlet" is regression on the
-        logarithms of Dirichlet variables (Milios et al., 2018), a second model with its own noise, so that its most
-        probable class may be another one than that of `predict`.
+        samples; "temperature" has t alone. Equal samples are left out one by one if their labels differ about as often
+        as is predicted, and otherwise, as copies, together. "dirichlet" is regression on the logarithms of Dirichlet
+        variables (Milios et al., 2018), a second model with its own noise, so that its most probable class may be
+        another one than that of `predict`.
     solver : {"auto", "cg", "cholesky"}, default="auto"
         "auto" factorizes up to about 2,000 samples, up to 8,192 with a kernel of features or with hundreds of classes,
         and with no more features than that; it iterates above.
@@ -86,13 +89,16 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     log_marginal_likelihood_, log_marginal_likelihood_error_ : float
         Of the training data at these hyperparameters, and its standard error: exact, estimated or a lower bound, as
         ``optimize`` says; NaN if the search saw some of the samples only (of kernels that are evaluated pair by pair
-        2,000) or another criterion, or if samples have changed since. Only with ``optimize``.
+        2,000), another criterion or another noise ("balanced-ovr"), or if samples have changed since. Only with
+        ``optimize``.
     optimization_path_ : dict of ndarrays of shape (n_evaluations,) or (n_evaluations, n_values)
         Every evaluation: log_marginal_likelihood, standard_error (NaN while many weights are learned, where the
-        likelihood is integrated from its derivative), n_samples (less than all while the search starts on a
-        subset), n_products and the hyperparameters, or n_weights that are not negligible. Only with ``optimize``.
+        likelihood is integrated from its derivative), n_samples (distinct ones; less than all while the search starts
+        on a subset), n_products and the hyperparameters, or n_weights that are not negligible. Of equal samples a
+        search sees what they have in common; how they scatter is part of ``log_marginal_likelihood_`` alone. Only with
+        ``optimize``.
     feature_relevance_ : ndarray of shape (n_features,)
-        The share of each feature in the prior variance of the training data.
+        The share of each feature in the prior variance of the training data, where equal samples count once.
     alpha_ : ndarray of shape (n_samples_,) or (n_samples_, n_classes)
         Weights of the training samples; one column for two classes.
     ids_ : ndarray of shape (n_samples_,)
@@ -108,13 +114,14 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     approximation_ : dict
         The approximations of the kernel, each with the relative error of kernel values; empty if it is exact.
     kernel_shares_ : dict
-        The share of each part of a `Sum` in the prior variance of the training samples; empty for one kernel.
+        The share of each part of a `Sum` in the prior variance of the training samples, where equal ones count once;
+        empty for one kernel.
     variance_error_ : float
         The relative error of the variance "calibrated", measured when it is first asked for; see `predict_variance`.
     n_samples_ : int
         Training samples of positive weight.
     n_nonzeros_ : int
-        Non-zero features among them.
+        Non-zero features among them; those of equal samples are there once.
     posterior_ : PosteriorView
         What was learned, for code that builds on means, variances and training samples.
     n_features_in_ : int
@@ -196,7 +203,8 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         y : array-like of shape (n_samples,)
             Labels of any type.
         sample_weight : array-like of shape (n_samples,), default=None
-            The noise of a sample is divided by its weight; weight zero leaves it out.
+            A weight counts like so many equal samples: the noise of a sample is divided by it. Weight zero leaves it
+            out.
 
         Returns
         -------
@@ -221,7 +229,8 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         classes : array-like of shape (n_classes,), default=None
             Classes to know of, whether or not there are samples yet. They need not be given.
         sample_weight : array-like of shape (n_samples,), default=None
-            The noise of a sample is divided by its weight; weight zero leaves it out.
+            A weight counts like so many equal samples: the noise of a sample is divided by it. Weight zero leaves it
+            out.
 
         Returns
         -------

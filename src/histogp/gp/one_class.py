@@ -40,8 +40,8 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         Where ``offset_`` lies. A number is the part of the training samples that count as outliers, as elsewhere in
         scikit-learn: right for finding outliers among them. A training sample is more like the training samples than
         any new one, so that many more of the new ones will count. For new samples take "auto", which judges each
-        training sample by all the others: one in twenty of new samples of the same kind counts as an outlier. It
-        needs a variance that is no mere bound.
+        training sample by all the others, a weight like so many equal samples: one in twenty of new samples of the same
+        kind counts as an outlier. It needs a variance that is no mere bound.
     solver : {"auto", "cg", "cholesky"}, default="auto"
         "auto" factorizes up to about 2,000 samples, up to 8,192 with a kernel of features, and with no more features
         than that; it iterates above.
@@ -68,7 +68,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
     kernel_ : Kernel
     noise_ : float
     feature_relevance_ : ndarray of shape (n_features,)
-        The share of each feature in the prior variance of the training data.
+        The share of each feature in the prior variance of the training data, where equal samples count once.
     alpha_ : ndarray of shape (n_samples_,)
         Weights of the training samples.
     ids_ : ndarray of shape (n_samples_,)
@@ -77,7 +77,8 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
     approximation_ : dict
         The approximations of the kernel, each with the relative error of kernel values; empty if it is exact.
     kernel_shares_ : dict
-        The share of each part of a `Sum` in the prior variance of the training samples; empty for one kernel.
+        The share of each part of a `Sum` in the prior variance of the training samples, where equal ones count once;
+        empty for one kernel.
     variance_error_ : float
         The relative error of the variance "calibrated", measured when it is first asked for; see `predict_variance`.
     n_iter_, n_products_, preconditioner_rank_, n_samples_, n_nonzeros_, n_features_in_ : int
@@ -161,7 +162,8 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
             Non-negative features.
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
-            The noise of a sample is divided by its weight; weight zero leaves it out.
+            A weight counts like so many equal samples: the noise of a sample is divided by it. Weight zero leaves it
+            out.
 
         Returns
         -------
@@ -182,7 +184,8 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
             Non-negative features.
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
-            The noise of a sample is divided by its weight; weight zero leaves it out.
+            A weight counts like so many equal samples: the noise of a sample is divided by it. Weight zero leaves it
+            out.
 
         Returns
         -------

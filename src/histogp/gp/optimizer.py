@@ -15,9 +15,10 @@ from histogp._core.data import Array
 from histogp._core.operators.contract import Approximate, KernelOperator, tuning_of, updates_of
 from histogp._core.search.leave_one_out import ENOUGH_STEPS, search_leave_one_out, searched_samples
 from histogp._core.search.objectives import Data
-from histogp._core.search.optimization import OptimizationOptions, Row, optimize_likelihood
+from histogp._core.search.optimization import OptimizationOptions, Optimum, Row, optimize_likelihood
 from histogp._core.search.space import Space
-from histogp._core.solvers.problem import Noise, SolverOptions
+from histogp._core.solvers.problem import SolverOptions
+from histogp._core.training_targets import TrainingTargets
 from histogp._sklearn import warn
 from histogp.exceptions import NotConvergedWarning
 from histogp.kernels import Kernel
@@ -32,7 +33,9 @@ class Optimizer(BaseEstimator):
     """Finds kernel hyperparameters and noise: those that make the training data most likely, or predict them best.
 
     For the parameter ``optimize`` of an estimator, where its methods also go by their names alone, and "loo" is that
-    criterion.
+    criterion. Samples with equal features are one to a search, with their mean target and so many times less noise;
+    numbers of samples below are those of distinct ones. How the targets of equal samples scatter does not count for the
+    evidence: copies would make the noise vanish.
 
     Parameters
     ----------
@@ -45,7 +48,8 @@ class Optimizer(BaseEstimator):
     criterion : {"evidence", "loo"}, default="evidence"
         - "evidence": the marginal likelihood.
         - "loo": the leave-one-out log loss of classes, or density of values, in closed form with exact derivatives, on
-          up to 1,000 samples, 2,000 with many classes, 500 for kernels without a matrix. Hyperparameters have Gaussian
+          up to 1,000 samples, 2,000 with many classes, 500 for kernels without a matrix. Equal samples are left out
+          together, and weights count like so many of them. Hyperparameters have Gaussian
           priors around where they start: logarithms of scales, widths and noise with a standard deviation of 2,
           weights "ard" of 0.3 and of 0.5 for the exponent of their spread; half of that below 200 samples.
           ``method``, ``n_starts``, ``sparsity``, ``prior_width`` and ``n_probes`` do not count.
@@ -123,7 +127,7 @@ class Optimizer(BaseEstimator):
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """Hyperparameters, found by a search or given; ``operator`` and ``noise`` are those of the system to solve.
+    """Hyperparameters, found by a search or given; ``operator`` and ``given`` are those of the system to solve.
 
     alpha : of the last evaluation of a search, (N, M); this and the path are None without a search
     likelihood, likelihood_error : NaN where a search has not found them
@@ -132,7 +136,7 @@ class Tuned:
     kernel: Kernel
     noise_value: float
     operator: KernelOperator
-    noise: Noise
+    given: TrainingTargets
     alpha: Array | None = None
     likelihood: float = np.nan
     likelihood_error: float = np.nan
@@ -164,7 +168,8 @@ def tune(
     optimizer: str | Optimizer,
     kernel: Kernel,
     noise_value: float,
-    data: Data,
+    operator: KernelOperator,
+    given: TrainingTargets,
     solver: SolverOptions,
     rng: np.random.Generator,
     report: Callable[[Row], bool],
@@ -173,14 +178,14 @@ def tune(
     warm: bool = False,
     atomic: bool = False,
 ) -> Tuned:
-    """Search for better hyperparameters than those given.
+    """Search for better hyperparameters than those given, for the operator of the rows of samples.
 
     ``is_classification`` says that targets are labels, ``warm`` that the hyperparameters given were found before, on
     similar data, and ``atomic`` that an interrupt ends not the search alone, but everything.
     """
     optimizer = as_optimizer(optimizer)
     optimizer._validate_params()
-    operator = data.operator
+    data = Data.of(operator, given)
     tuning = tuning_of(operator, "optimize=...")
     names = None if isinstance(optimizer.parameters, str) else list(optimizer.parameters)
     if names == []:
@@ -192,6 +197,7 @@ def tune(
     space = Space.of(operator.kernel, rows, noise_value, data.mean_square, names)
     if names is None and optimizer.method == "bound" and optimizer.criterion == "evidence":
         space = space.only([one.name for one in space.free if one.name != "noise"])
+    found: Optimum
     if optimizer.criterion == "loo":
         max_steps = optimizer.max_steps or ENOUGH_STEPS
         found = search_leave_one_out(some, space, is_classification, max_steps, report)
@@ -222,16 +228,17 @@ def tune(
             f"The search for hyperparameters ended after max_steps={max_steps} evaluations; more may find better ones.",
             NotConvergedWarning,
         )
-    factor = space.noise_factor(found.theta)
+    given = given.scaled(space.noise_factor(found.theta))
     is_whole = some is data
+    is_known = is_whole and given.shared is None  # of the samples as the model takes them
     return Tuned(
         kernel._with_values(space.kernel_values(found.theta)),
-        float(noise_value * factor),
+        float(given.unit),
         tuning.with_kernel(space.kernel_at(found.theta)),
-        data.noise.scaled(factor),
+        given,
         found.alpha if is_whole else None,
-        float(found.value) if is_whole else np.nan,
-        float(found.error) if is_whole else np.nan,
+        float(found.value) + given.log_scatter() if is_known else np.nan,
+        float(found.error) if is_known else np.nan,
         {name: np.array([row[name] for row in found.path], np.float64) for name in found.path[0]},
     )
 

@@ -20,6 +20,9 @@ from histogp.gp._tasks import Regression
 class HistogramGPRegressor(RegressorMixin, HistogramGP):
     """Exact Gaussian process regressor for histogram-like data.
 
+    Samples with equal features are one row of the kernel matrix, so that limits on the number of samples are limits on
+    the number of distinct ones.
+
     Parameters
     ----------
     kernel : str or a kernel of `histogp.kernels`, default="hik"
@@ -74,10 +77,12 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         2,000) or another criterion, or if samples have changed since. Only with ``optimize``.
     optimization_path_ : dict of ndarrays of shape (n_evaluations,) or (n_evaluations, n_values)
         Every evaluation: log_marginal_likelihood, standard_error (NaN while many weights are learned, where the
-        likelihood is integrated from its derivative), n_samples (less than all while the search starts on a
-        subset), n_products and the hyperparameters, or n_weights that are not negligible. Only with ``optimize``.
+        likelihood is integrated from its derivative), n_samples (distinct ones; less than all while the search starts
+        on a subset), n_products and the hyperparameters, or n_weights that are not negligible. Of equal samples a
+        search sees what they have in common; how they scatter is part of ``log_marginal_likelihood_`` alone. Only with
+        ``optimize``.
     feature_relevance_ : ndarray of shape (n_features,)
-        The share of each feature in the prior variance of the training data.
+        The share of each feature in the prior variance of the training data, where equal samples count once.
     alpha_ : ndarray of shape (n_samples_,) or (n_samples_, n_outputs)
         Weights of the training samples.
     ids_ : ndarray of shape (n_samples_,)
@@ -93,13 +98,14 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
     approximation_ : dict
         The approximations of the kernel, each with the relative error of kernel values; empty if it is exact.
     kernel_shares_ : dict
-        The share of each part of a `Sum` in the prior variance of the training samples; empty for one kernel.
+        The share of each part of a `Sum` in the prior variance of the training samples, where equal ones count once;
+        empty for one kernel.
     variance_error_ : float
         The relative error of the variance "calibrated", measured when it is first asked for; see `predict_variance`.
     n_samples_ : int
         Training samples of positive weight.
     n_nonzeros_ : int
-        Non-zero features among them.
+        Non-zero features among them; those of equal samples are there once.
     posterior_ : PosteriorView
         What was learned, for code that builds on means, variances and training samples.
     n_features_in_ : int
@@ -181,7 +187,8 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Real targets.
         sample_weight : array-like of shape (n_samples,), default=None
-            The noise of a sample is divided by its weight; weight zero leaves it out.
+            A weight counts like so many equal samples: the noise of a sample is divided by it. Weight zero leaves it
+            out.
 
         Returns
         -------
@@ -204,7 +211,8 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Real targets.
         sample_weight : array-like of shape (n_samples,), default=None
-            The noise of a sample is divided by its weight; weight zero leaves it out.
+            A weight counts like so many equal samples: the noise of a sample is divided by it. Weight zero leaves it
+            out.
 
         Returns
         -------

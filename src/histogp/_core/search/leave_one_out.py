@@ -2,7 +2,8 @@
 
 With ``A = K + diag(noise)``, ``alpha = A^-1 y`` and ``c = diag(A^-1)``, a sample that was left out would have the mean
 ``y_i - alpha_i / c_i`` and the variance ``1 / c_i``. The loss is minus the logarithm of the probability of its class,
-or of the density of its target.
+or of the density of its target. Samples with equal features are left out together, and each of them counts: with their
+mean target y_i, of the noise s / m, a single one has the variance ``1 / c_i - s / m + s``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from histogp._core.probability import (
     LOG_TEMPERATURE_BOUNDS,
     START_LINK,
     Link,
-    wanted_probabilities,
 )
 from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import Optimum, Row, StoppedError
@@ -57,31 +57,53 @@ SPREAD_BOUNDS = (-0.5, 1.5)
 
 @dataclass(frozen=True, eq=False)
 class LossTerms:
-    """A loss of left-out samples as a function of alpha (n, M) and c (n, M).
+    """A loss of left-out rows as a function of alpha (n, M) and c (n, M).
 
     by_alpha, by_inverse : derivatives for these, (n, M)
     by_link : for the logarithm of the link's temperature, and its bend, (2,)
+    by_noise : for the logarithm of the noise, as far as the loss depends on it beside alpha and c
     """
 
     value: float
     by_alpha: Array
     by_inverse: Array
     by_link: Array
+    by_noise: float = 0.0
 
 
 def class_loss(targets: Array, alpha: Array, inverse: Array, wanted: Array, link: Link) -> LossTerms:
-    """Minus the logarithms of the probabilities of classes; ``wanted`` (n, n_classes) are labels with some doubt."""
+    """Minus the logarithms of the probabilities of classes; ``wanted`` (n, n_classes) is what `wanted_labels` makes."""
     scores = targets - alpha / inverse
     value, by_score, by_link = link.loss(scores, wanted)
     return LossTerms(value, -by_score / inverse, by_score * alpha / inverse**2, by_link)
 
 
-def density_loss(alpha: Array, inverse: Array, weights: Array) -> LossTerms:
-    """Minus the logarithms of the densities of targets; weights (n,) of the samples."""
-    each = weights[:, None]
-    squares = alpha**2 / inverse
-    value = float(np.sum(each * (np.log(2 * np.pi) - np.log(inverse) + squares)) / 2)
-    return LossTerms(value, each * alpha / inverse, -each * (1 + squares) / inverse / 2, np.zeros(2))
+def density_loss(alpha: Array, inverse: Array, weights: Array, scatter: Array, noise: Noise) -> LossTerms:
+    """Minus the logarithms of the densities of the targets of samples, given what rows have of them.
+
+    weights : (n,), how often each row counts; scatter : (n, M), as `Data` has it; noise : of the rows
+    """
+    each, errors = weights[:, None], alpha / inverse
+    # A sample has the noise of its row times the weight of that.
+    beyond = (each - 1) * noise.diagonals()
+    variances = 1 / inverse + beyond
+    squares = (scatter + each * errors**2) / variances
+    value = float(np.sum(each * np.log(2 * np.pi * variances) + squares) / 2)
+    by_variance = (each - squares) / variances / 2
+    by_error = each * errors / variances
+    by_inverse = -(by_variance / inverse + by_error * errors) / inverse
+    return LossTerms(value, by_error / inverse, by_inverse, np.zeros(2), float(np.sum(by_variance * beyond)))
+
+
+def wanted_labels(targets: Array, weights: Array) -> Array:
+    """How often rows have each class, (n, n_classes), where labels count as wrong with a probability of 1 / (n + 2).
+
+    targets : (n, M), between -1 for no sample of a row and 1 for all of them; weights : (n,), how often rows count
+    """
+    positive = (1 + targets) / 2
+    each, share = weights[:, None], np.hstack([1 - positive, positive]) if targets.shape[1] == 1 else positive
+    doubt = 1 / (len(targets) + 2)
+    return each * ((1 - doubt) * share + doubt * (1 - share) / (share.shape[1] - 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +142,7 @@ def leave_one_out_loss(
             inverses.append(one)
         found = terms(alpha, inverse)
         upstream = np.zeros((0, 0))
-        by_noise = 0.0
+        by_noise = found.by_noise
         for k, one in enumerate(inverses):
             some = slice(k * share, (k + 1) * share)
             # d alpha = -A^-1 dK alpha, and d c = -diag(A^-1 dK A^-1)
@@ -249,12 +271,9 @@ class _Search:
         self.path: list[Row] = []
         self.best: tuple[float, Array] | None = None
         self.failure = "their loss is not finite."
-        self._wanted: Array | None = None
-        self._weights = 1 / data.noise.sample
-        self._weights /= self._weights.mean()
-        if is_classification:
-            codes = codes_of(data.targets)
-            self._wanted = wanted_probabilities(codes, max(2, data.targets.shape[1])) * self._weights[:, None]
+        self._weights = np.ones(len(data.targets)) if data.weights is None else data.weights
+        self._scatter = np.zeros_like(data.targets) if data.scatter is None else data.scatter
+        self._wanted = wanted_labels(data.targets, self._weights) if is_classification else None
         self._is_weight = np.concatenate([np.full(len(one.start), is_weights(one.name)) for one in space.free])
         spreads = [one.spread for one in space.free if one.spread is not None]
         self._shape = np.concatenate(spreads) if spreads else np.zeros(int(self._is_weight.sum()))
@@ -365,14 +384,14 @@ class _Search:
         """The loss without its priors; None where it cannot be computed."""
         try:
             operator, noise = self.data.at(self.space, self.theta(x))
-            return leave_one_out_loss(operator, noise, self.data.targets, self._terms(x), self.names)
+            return leave_one_out_loss(operator, noise, self.data.targets, self._terms(x, noise), self.names)
         except ValueError as error:  # LinAlgError is one
             self.failure = str(error)
             return None
 
-    def _terms(self, x: Array) -> Callable[[Array, Array], LossTerms]:
+    def _terms(self, x: Array, noise: Noise) -> Callable[[Array, Array], LossTerms]:
         if self._wanted is None:
-            return lambda alpha, inverse: density_loss(alpha, inverse, self._weights)
+            return lambda alpha, inverse: density_loss(alpha, inverse, self._weights, self._scatter, noise)
         targets, wanted, link = self.data.targets, self._wanted, self.link(x)
         return lambda alpha, inverse: class_loss(targets, alpha, inverse, wanted, link)
 
@@ -382,7 +401,7 @@ class _Search:
 
     def _record(self, x: Array, theta: Array, loss: float, penalized: float) -> None:
         """Append an evaluation to the path, remember it if it is the best, and let the caller stop."""
-        row: Row = {"loss": loss / len(self.data.targets), "n_samples": len(self.data.targets)}
+        row: Row = {"loss": loss / self._weights.sum(), "n_samples": len(self.data.targets)}
         for one, values in self.space.parts(theta):
             if not is_weights(one.name):
                 row[one.name] = float(values[0]) if one.value_of is None else values

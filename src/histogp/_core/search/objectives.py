@@ -15,6 +15,7 @@ from histogp._core.solvers import build_system
 from histogp._core.solvers.preconditioner import Preconditioner, make_preconditioner
 from histogp._core.solvers.problem import Noise, SolverOptions
 from histogp._core.solvers.subspace import Subspace, leading_subspace
+from histogp._core.training_targets import TrainingTargets
 
 # Dimension of the subspace from which the determinant is bounded, at least.
 FEWEST_EIGENVALUES = 48
@@ -29,11 +30,26 @@ MOST_ITERATION_GROWTH = 1.5
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """What does not change: the sorted samples, their noise at the start, their targets (N, M)."""
+    """What does not change: the sorted rows, their noise at the start, their targets (N, M).
+
+    A search sees rows, not the samples that share one: how these scatter says something about the noise, but where they
+    are mere copies, they would make it vanish.
+
+    weights : (N,), how often each row counts, or None for once
+    scatter : (N, M), the weighted squares of what the targets of samples differ from those of their row, or None
+    """
 
     operator: KernelOperator
     noise: Noise
     targets: Array
+    weights: Array | None = None
+    scatter: Array | None = None
+
+    @classmethod
+    def of(cls, operator: KernelOperator, given: TrainingTargets) -> Data:
+        """What a search sees of samples, whose rows the operator has."""
+        seen = given.searched
+        return cls(operator, seen.row_noise, seen.row_targets, seen.row_weights, seen.row_scatter)
 
     def at(self, space: Space, theta: Array) -> tuple[KernelOperator, Noise]:
         tuning = tuning_of(self.operator)
@@ -42,7 +58,8 @@ class Data:
     def subset(self, rows: Array) -> Data:
         others = np.setdiff1d(np.arange(self.operator.n_samples), rows)
         updates = updates_of(self.operator)
-        return Data(updates.remove(others), self.noise.subset(rows), self.targets[rows])
+        weights, scatter = (None if one is None else one[rows] for one in (self.weights, self.scatter))
+        return Data(updates.remove(others), self.noise.subset(rows), self.targets[rows], weights, scatter)
 
     def in_single(self) -> Data:
         """The data with a matrix in single precision, for a search; where no matrix is at hand, as they are."""

@@ -133,7 +133,7 @@ class _Search:
         self.converged = True
         self.n_samples = data.operator.n_samples
         self.priors = Priors(data, options.prior_width, space.noise)
-        self.first_data = data if self.n_samples <= self.subset_size() else self.subset(self.subset_size())
+        self.first_data = data if self.n_samples <= FIRST_SAMPLES else self.subset(FIRST_SAMPLES)
         finds_weights = any(is_weights(one.name) for one in space.free)
         self.by_features = (
             FeatureObjective.suits(data.operator)
@@ -315,10 +315,6 @@ class _Search:
             for _ in range(self.options.n_starts - 1)
         ]
         return [start, *others]
-
-    def subset_size(self) -> int:
-        """Fewer samples where every output has a matrix of its own."""
-        return int(FIRST_SAMPLES / np.cbrt(self.data.noise.n_matrices))
 
     def prune_weights(self, theta: Array) -> None:
         """Weights that do not matter become exactly zero, unless the likelihood falls."""

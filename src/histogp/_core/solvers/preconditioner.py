@@ -202,8 +202,8 @@ class Preconditioner:
         # The positives of all outputs together are the rows once: no more work than `everything`.
         inner = []
         for output, (positive, negative) in enumerate(zip(noise.positive, noise.negative, strict=True)):
-            rows = np.flatnonzero(noise.output_of == output)
-            own = gram(self._blocks, rows, sample, self._n_threads)
+            rows, own_sample = noise.positives_of(output)
+            own = gram(self._blocks, rows, own_sample / self._scale, self._n_threads)
             inner.append(identity + everything / negative + own * (1 / positive - 1 / negative))
         return inner
 

@@ -27,12 +27,16 @@ class Noise:
     output_of : (N,) or None; the number of the one-vs-rest output in which a sample is positive.
     positive, negative : (M,) or None; factors on ``sample`` for the positive and the other samples of
         each output: label-dependent noise (supplement of gp-hik-eccv2012, section S1).
+    mixed, shares : (k,), (k, M) or None; the numbers of rows that stand for samples with several labels, and the part
+        p of their precision that is positive in each output: that is ``(p / positive + (1 - p) / negative) / sample``.
     """
 
     sample: Array
     output_of: Array | None = None
     positive: Array | None = None
     negative: Array | None = None
+    mixed: Array | None = None
+    shares: Array | None = None
 
     @property
     def n_matrices(self) -> int:
@@ -45,7 +49,21 @@ class Noise:
             return self.sample[:, None]
         diagonals = self.sample[:, None] * self.negative
         diagonals[np.arange(len(self.sample)), self.output_of] = self.sample * self.positive[self.output_of]
+        if self.mixed is not None and self.shares is not None:
+            precision = self.shares / self.positive + (1 - self.shares) / self.negative
+            diagonals[self.mixed] = self.sample[self.mixed, None] / precision
         return diagonals
+
+    def positives_of(self, output: int) -> tuple[Array, Array]:
+        """The numbers of the samples that are positive in an output, and ``sample``, (N,), of their positive part."""
+        assert self.output_of is not None
+        is_positive, sample = self.output_of == output, self.sample
+        if self.mixed is not None and self.shares is not None:
+            share = self.shares[:, output]
+            is_positive[self.mixed] = share > 0
+            sample = sample.copy()
+            sample[self.mixed] /= np.where(share > 0, share, 1.0)
+        return np.flatnonzero(is_positive), sample
 
     def to_state(self, writer: Writer) -> None:
         """Write it into a model file."""
@@ -72,7 +90,13 @@ class Noise:
     def subset(self, rows: Array) -> Noise:
         """The noise of the samples with these numbers."""
         output_of = None if self.output_of is None else self.output_of[rows]
-        return replace(self, sample=self.sample[rows], output_of=output_of)
+        mixed, shares = self.mixed, self.shares
+        if mixed is not None and shares is not None:
+            place = np.full(len(self.sample), -1)
+            place[mixed] = np.arange(len(mixed))
+            mixed = np.flatnonzero(place[rows] >= 0)
+            shares = shares[place[rows][mixed]]
+        return replace(self, sample=self.sample[rows], output_of=output_of, mixed=mixed, shares=shares)
 
 
 @dataclass(frozen=True)

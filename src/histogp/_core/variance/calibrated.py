@@ -87,6 +87,8 @@ class CalibratedTables:
         left_out = reader.array("left_out", np.int64, (None,), lowest=0)
         if left_out.size and left_out.max() >= shape.n_samples:
             raise ModelFileError("its left-out samples do not exist.")
+        if np.any(left_out[1:] <= left_out[:-1]):
+            raise ModelFileError("its left-out samples are not in order.")
         table = reader.array("table", np.float32, (layout.n_nodes, None))
         if table.shape[1] < 1:
             raise ModelFileError("its table is damaged.")
