@@ -97,7 +97,7 @@ OTHERS = {
     "posterior_",
     "set_callbacks",
     *("log_marginal_likelihood", "predict_proba", "predict_log_proba", "variance_error_"),
-    *("approximation_", "kernel_shares_"),
+    *("approximation_", "kernel_shares_", "in_words"),
     *("decision_function", "quantization_error_bound", "save", "set_params", "predict"),
 }
 

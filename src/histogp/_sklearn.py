@@ -14,6 +14,8 @@ from typing import Any
 import joblib
 import numpy as np
 import sklearn
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import _check_sample_weight
 
@@ -58,9 +60,9 @@ except ModuleNotFoundError:  # before 1.9
 __all__ = [
     "HAS_CALLBACKS",
     "CallbackSupportMixin",
+    "CaptionMixin",
     "NoCallbacks",
     "check_sample_weight",
-    "visual_block",
     "warn",
     "warning_once",
     "with_callbacks",
@@ -87,14 +89,27 @@ def check_sample_weight(sample_weight: Any, X: Any, *, allow_all_zero: bool = Fa
     return weights
 
 
-def visual_block(estimator: Any, caption: str | None) -> Any:
-    """The box of an estimator in scikit-learn's HTML, with a caption below its name.
+class CaptionMixin:
+    """Has notebooks show what an estimator tells `in_words`, below its name."""
 
-    Without the private class, which has moved between versions, this fails, and scikit-learn draws its usual box.
-    """
-    block: Any = vars(sys.modules[estimator_html_repr.__module__])["_VisualBlock"]
-    name = type(estimator).__name__
-    return block("single", estimator, names=name, name_details=str(estimator), name_caption=caption)
+    def _sk_visual_block_(self) -> Any:
+        """The box that scikit-learn draws of an estimator, alone or in a pipeline.
+
+        Without the private class, which has moved between versions, this fails, and scikit-learn draws its usual box.
+        """
+        block: Any = vars(sys.modules[estimator_html_repr.__module__])["_VisualBlock"]
+        estimator: Any = self
+        try:
+            caption = estimator.in_words()
+        except NotFittedError:
+            caption = None
+        return block("single", self, names=type(self).__name__, name_details=str(self), name_caption=caption)
+
+    def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
+        """The table of fitted attributes of scikit-learn 1.9, without those that would be computed for it."""
+        shown = BaseEstimator()
+        shown.__dict__.update(vars(self))
+        return shown._get_fitted_attr_html(doc_link)
 
 
 def warn(message: str, category: type[Warning]) -> None:

@@ -19,15 +19,16 @@ def score(model):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_every_question_is_new_and_its_answer_is_learned(strategy):
-    clf = HistogramGPClassifier().fit(X[:10], Y[:10])
+@pytest.mark.parametrize("parameters", [{}, {"kernel": "hik", "noise": 0.1}], ids=["default", "hik"])
+def test_every_question_is_new_and_its_answer_is_learned(strategy, parameters):
+    clf = HistogramGPClassifier(**parameters).fit(X[:10], Y[:10])
     learner = ActiveLearner(clf, strategy=strategy, X_pool=X[10:], random_state=0)
     curve = learner.run(Y[10:], budget=15, scoring=score)
     np.testing.assert_array_equal(curve["n_labels"], np.arange(16))
     np.testing.assert_array_equal(curve["n_samples"], np.arange(10, 26))
     assert len(set(learner.queried_)) == 15
     rows = np.concatenate([np.arange(10), 10 + learner.queried_])
-    scratch = HistogramGPClassifier().fit(X[rows], Y[rows])
+    scratch = HistogramGPClassifier(clf.kernel_, noise=clf.noise_).fit(X[rows], Y[rows])
     np.testing.assert_allclose(clf.decision_function(TEST), scratch.decision_function(TEST), atol=1e-8)
     assert curve["score"][-1] == score(scratch)
 
@@ -65,8 +66,17 @@ def test_runs_are_repeated_by_their_seed_and_go_on():
     assert len(curves[0]) == 10
 
 
-def test_a_regressor_learns_too():
-    reg = HistogramGPRegressor().fit(X[:5], X[:5, 0])
+def test_runs_are_repeated_without_a_seed_unless_that_is_none():
+    chosen = [ActiveLearner(HistogramGPClassifier(), X, "random", batch_size=20).query() for _ in range(2)]
+    np.testing.assert_array_equal(*chosen)
+    np.testing.assert_array_equal(chosen[0], ActiveLearner(HistogramGPClassifier(), X, random_state=0).query(20))
+    others = [ActiveLearner(HistogramGPClassifier(), X, random_state=None).query(20).tolist() for _ in range(2)]
+    assert others[0] != others[1]
+
+
+@pytest.mark.parametrize("kernel", ["auto", "hik"])
+def test_a_regressor_learns_too(kernel):
+    reg = HistogramGPRegressor(kernel).fit(X[:5], X[:5, 0])
     learner = ActiveLearner(reg, X, "batch-variance", batch_size=5)
     learner.run(X[:, 0], budget=20)
     assert reg.n_samples_ == 25

@@ -269,3 +269,15 @@ def test_rows_that_are_all_as_good_are_chosen_from(strategy, rows):
 def test_other_estimators_are_refused():
     with pytest.raises(ValueError, match="A LogisticRegression cannot be asked"):
         query(LogisticRegression().fit(X, CODES), POOL)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_default_kernel_answers_every_question_and_twice_alike(strategy, monkeypatch):
+    signed = X - X.mean(axis=0)
+    model = HistogramGPClassifier().fit(signed, CODES)
+    chosen = query(model, signed, strategy, 3)
+    np.testing.assert_array_equal(chosen, query(model, signed, strategy, 3))
+    # As if there were so many candidates that tables would be made, and precise variances took long.
+    for limit in ("MANY_CANDIDATES", "FEW_TRAINING_SAMPLES", "PRECISE_WORK"):
+        monkeypatch.setattr(f"histogp.active.pool.{limit}", 0)
+    np.testing.assert_array_equal(chosen, query(model, signed, strategy, 3))

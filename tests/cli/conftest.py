@@ -28,5 +28,5 @@ def run(tmp_path, monkeypatch, capsys):
 
 @pytest.fixture
 def model(run):
-    run("fit", "train.csv", "--label", "color", "-o", "model.histogp", "--noise", "0.05")
+    run("fit", "train.csv", "--label", "color", "-o", "model.histogp", "--kernel", "hik", "--noise", "0.05")
     return histogp.load("model.histogp")

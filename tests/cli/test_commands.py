@@ -26,7 +26,7 @@ from histogp.streaming import StreamingStatistics
 
 
 def reference(**parameters):
-    return histogp.HistogramGPClassifier(noise=0.05, random_state=0, **parameters).fit(X, NAMES)
+    return histogp.HistogramGPClassifier("hik", noise=0.05, **parameters).fit(X, NAMES)
 
 
 @pytest.mark.portable
@@ -60,7 +60,7 @@ def test_fit_reads_every_format_alike(run):
     ]
     alphas = []
     for command in commands:
-        run("fit", *command, "-o", "model.histogp")
+        run("fit", *command, "--kernel", "hik", "--noise", "0.1", "-o", "model.histogp")
         alphas.append(histogp.load("model.histogp").alpha_)
         assert histogp.load("model.histogp").classes_.dtype == np.int64
     for alpha in alphas[1:]:
@@ -74,6 +74,33 @@ def test_options_reach_the_model(run):
     assert model.kernel_.transform.eta == 2
     expected = {"noise": 0.3, "class_weight": "balanced", "solver": "cg", "tol": 1e-3, "n_bins": 50, "n_jobs": 1}
     assert expected.items() <= model.get_params().items()
+
+
+def test_the_default_is_found_on_the_rows_and_told_in_words(run):
+    said = run("fit", "train.csv", "--label", "color", "-o", "m").splitlines()
+    model = histogp.load("m")
+    assert (model.kernel, model.noise) == ("auto", "auto")
+    plain = histogp.HistogramGPClassifier().fit(X, NAMES)
+    assert said[0] == f"learned: {plain.in_words()}" == f"learned: {model.in_words()}"
+    assert json.loads(run("inspect", "m", "--json"))["in words"] == plain.in_words()
+    assert f"in words             {plain.in_words()}" in run("inspect", "m")
+    run("fit", "train.csv", "--label", "color", "--kernel", "auto", "--noise", "0.3", "-o", "m")
+    assert histogp.load("m").noise_ == 0.3
+    run("fit", "train.csv", "--label", "color", "--kernel", "hik", "--noise", "auto", "-o", "m")
+    assert histogp.load("m").in_words().startswith("intersection kernel, noise ")
+
+
+def test_the_default_takes_features_of_any_sign(run, tmp_path):
+    centered = X - X.mean(axis=0)
+    write_csv("signed.csv", centered, NAMES)
+    run("fit", "signed.csv", "--label", "color", "-o", "m")
+    scores = json.loads(run("evaluate", "m", "signed.csv", "--label", "color", "--json", "--report", "r.html"))
+    assert scores["accuracy"] > 0.9
+    assert histogp.load("m").in_words() in (tmp_path / "r.html").read_text()
+    run("fit", "signed.csv", "--label", "color", "--one-class", "-o", "usual")
+    run("novelty", "usual", "signed.csv")
+    run("fit", "signed.csv", "--label", "f1", "--ignore", "color", "--task", "regression", "-o", "values")
+    run("predict", "values", "signed.csv", "--ignore", "color", "--variance", "precise")
 
 
 def test_predict_writes_a_line_for_each_row(run, model, tmp_path):
@@ -125,7 +152,7 @@ def test_regression_from_fit_to_report(run, tmp_path):
 
 
 def test_a_predict_only_model(run, tmp_path):
-    options = ("--prediction", "quantized", "--predict-only", "--noise", "0.05")
+    options = ("--prediction", "quantized", "--predict-only", "--kernel", "hik", "--noise", "0.05")
     run("fit", "train.csv", "--label", "color", "-o", "small.histogp", *options)
     expected = reference(prediction="quantized").predict(X[:20]).tolist()
     rows = csv.DictReader(run("predict", "small.histogp", "test.csv").splitlines())
@@ -199,7 +226,8 @@ def test_hyperparameters_are_found_and_their_path_is_shown(run):
     said = run("fit", "train.csv", *options, "--ard", "-o", "found.histogp")
     assert "features with a weight" in said
     assert "most relevant" in run("inspect", "found.histogp")
-    assert "needs --optimize" in run("fit", "train.csv", "--label", "color", "--ard", "-o", "x", code=2)
+    said = run("fit", "train.csv", "--label", "color", "--kernel", "hik", "--ard", "-o", "x", code=2)
+    assert "needs --optimize" in said
 
 
 @pytest.mark.slow
@@ -235,8 +263,12 @@ def test_an_interrupt_of_the_search_still_writes_the_best_model(run):
 def test_demo_writes_one_page(run, tmp_path, monkeypatch):
     monkeypatch.setattr("histogp.cli.demo.SIZES", (100, 200))
     said = run("demo")
-    assert "accuracy of 0.9" in said
+    assert "by HistogramGPClassifier() as it stands\nIt found: " in said
+    assert "features carry half the weight" in said
+    assert "accuracy of 0.99" in said
+    assert "Of 5 kernels" in said
     page = (tmp_path / "histogp-demo.html").read_text()
+    assert "<td>auto</td>" in page
     assert page.count("data:image/png") == 2 * 12
     assert os.listdir(tmp_path).count("histogp-demo.html") == 1
 
@@ -250,6 +282,13 @@ def test_demo_writes_one_page(run, tmp_path, monkeypatch):
         ("fit train.csv --ignore color -o m", "--label"),
         ("fit train.csv --label color --labels test.csv -o m", "exclude each other"),
         ("fit train.csv --label color --noise -1 -o m", "noise"),
+        ("fit train.csv --label color --noise loud -o m", "'loud' is neither auto nor a number above 0"),
+        ("fit train.csv --label color --kernel rbf -o m", "Unknown kernel 'rbf'; known names are 'auto', 'hik'"),
+        ("fit train.csv --label color --kernel auto+hik -o m", "'auto' is a sum already, and no part of one"),
+        ("fit train.csv --label color --ard -o m", "--ard is not for --kernel auto"),
+        ("fit train.csv --label color --components 50 -o m", "--components is for --kernel exp-chi2"),
+        ("fit train.csv --label color --stream -o m", "--stream needs --kernel chi2 or exp-chi2"),
+        ("fit negative.csv --one-class --kernel hik -o m", "Negative values in data"),
         ("fit train.csv --label color --eta 2 -o m", "--eta is for --kernel hik-poly or hik-exp"),
         ("fit train.csv --label color --predict-only -o m", "--predict-only needs"),
         ("fit train.csv --label color --task regression -o m", "finite numbers are needed"),

@@ -39,12 +39,36 @@ def test_compare_of_regressions(run):
     assert found[0]["score"] > 0.9
 
 
-def test_a_kernel_that_fails_says_why_beside_the_others(run):
+def test_a_kernel_that_fails_is_a_remark_below_the_others(run):
     np.save("X.npy", 1e4 * X)
     np.save("y.npy", NAMES)
     lines = run("compare", "X.npy", "--labels", "y.npy", "--kernels", "hik", "hik-exp").splitlines()
+    assert [line.split()[0] for line in lines[:2]] == ["kernel", "hik"]
+    assert lines[2].startswith("Without hik-exp: ")
     assert "scale the features" in lines[2]
     assert lines[-1].endswith("Take hik: it predicts these samples best.")
+
+
+def test_the_default_comes_first_and_stays_alone_where_features_are_negative(run, tmp_path):
+    np.save("X.npy", X - X.mean(axis=0))
+    np.save("y.npy", NAMES)
+    lines = run("compare", "X.npy", "--labels", "y.npy", "--report", "page.html").splitlines()
+    assert [line.split()[0] for line in lines[:2]] == ["kernel", "auto"]
+    assert lines[2].startswith("Without hik, hik-exp, chi2, exp-chi2: Negative values in data passed to ")
+    assert lines[3].endswith("Take auto: it predicts these samples best.")
+    assert len(lines) == 4
+    page = (tmp_path / "page.html").read_text()
+    assert "<td>hik</td>" not in page
+    assert '<p class="note">Without hik, hik-exp, chi2, exp-chi2: Negative values' in page
+    found = json.loads(run("compare", "X.npy", "--labels", "y.npy", "--json", "--kernels", "hik", "auto"))
+    assert [one["failure"] is None for one in found] == [False, True]
+
+
+def test_the_default_is_compared_as_it_stands(run):
+    results = comparison.compare(X[:60], NAMES[:60], X[60:], NAMES[60:], kernels=["auto"])
+    plain = histogp.HistogramGPClassifier().fit(X[:60], NAMES[:60])
+    assert results[0].score == plain.score(X[60:], NAMES[60:])
+    assert comparison.KERNELS[0] == "auto"
 
 
 @pytest.mark.parametrize(
@@ -133,7 +157,7 @@ def test_sums_of_kernels_are_named_with_a_plus(run):
     assert "leave-one-out" in inspected
     assert "laplacian beta" in inspected
     sentence = run("fit", "train.csv", "--label", "color", "--kernel", "hik + rbf", "-o", "m.histogp", code=2)
-    assert "Unknown kernel 'rbf'; known names are 'hik'" in sentence
+    assert "Unknown kernel 'rbf'; known names are 'auto', 'hik'" in sentence
 
 
 def test_streams_with_exp_chi2_and_blocks(run):

@@ -25,8 +25,9 @@ def scores(path):
 def test_update_learns_what_fit_would_have_learned(run):
     write_csv("first.csv", X[:50], NAMES[:50])
     write_csv("more.csv", X[50:], NAMES[50:])
-    run("fit", "train.csv", "--label", "color", "-o", "all", "--tol", "1e-8")
-    run("fit", "first.csv", "--label", "color", "-o", "m", "--tol", "1e-8")
+    options = ("--label", "color", "--kernel", "hik", "--noise", "0.1", "--tol", "1e-8")
+    run("fit", "train.csv", *options, "-o", "all")
+    run("fit", "first.csv", *options, "-o", "m")
     assert "30 rows more, 80 in all" in run("update", "m", "more.csv", "--label", "color")
     np.testing.assert_allclose(scores("m"), scores("all"), atol=1e-8)
     assert list(histogp.load("m").feature_names_in_) == FEATURES
@@ -59,9 +60,9 @@ def test_regression_and_one_class_models_are_updated(run):
     write_csv("targets.csv", X, X[:, 1] * 10)
     run("fit", "targets.csv", "--label", "color", "--task", "regression", "-o", "m")
     assert "80 rows more" in run("update", "m", "targets.csv", "--label", "color")
-    run("fit", "train.csv", "--ignore", "color", "--one-class", "-o", "usual")
+    run("fit", "train.csv", "--ignore", "color", "--one-class", "--kernel", "hik", "-o", "usual")
     run("update", "usual", "test.csv", "--ignore", "color")
-    expected = HistogramGPOneClass(contamination="auto", random_state=0).fit(np.concatenate([X, X[:20]]))
+    expected = HistogramGPOneClass("hik").fit(np.concatenate([X, X[:20]]))
     np.testing.assert_allclose(histogp.load("usual").offset_, expected.offset_)
 
 

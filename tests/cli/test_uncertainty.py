@@ -20,7 +20,7 @@ from histogp.exceptions import VarianceWarning
 pytestmark = pytest.mark.portable
 
 TEST = X[:20]
-QUANTIZED = ("--prediction", "quantized", "--predict-only")
+QUANTIZED = ("--kernel", "hik", "--noise", "0.1", "--prediction", "quantized", "--predict-only")
 
 
 def reference(path="model.histogp"):
@@ -38,7 +38,7 @@ def columns(text):
 @pytest.fixture
 def one_class(run):
     write_csv("plain.csv", X)
-    run("fit", "plain.csv", "--one-class", "-o", "one.histogp")
+    run("fit", "plain.csv", "--one-class", "--kernel", "hik", "-o", "one.histogp")
     return reference("one.histogp")
 
 
@@ -117,9 +117,9 @@ def test_one_class_from_fit_to_novelty(run, criterion):
 
 
 def test_one_class_needs_no_labels_and_leaves_them_out(run, one_class):
-    run("fit", "train.csv", "--one-class", "--ignore", "color", "-o", "ignored")
+    run("fit", "train.csv", "--one-class", "--kernel", "hik", "--ignore", "color", "-o", "ignored")
     np.savez("data.npz", X=X, y=NAMES)
-    run("fit", "data.npz", "--one-class", "-o", "keyed")
+    run("fit", "data.npz", "--one-class", "--kernel", "hik", "-o", "keyed")
     for path in ("ignored", "keyed"):
         alike(reference(path).alpha_, one_class.alpha_)
     assert histogp.load("ignored").feature_names_in_.tolist() == FEATURES
@@ -149,7 +149,7 @@ def test_another_method_for_one_class_only_if_the_offset_still_holds(run, one_cl
 
 def test_a_predict_only_model_has_the_variance_that_was_prepared(run):
     run("fit", "train.csv", "--label", "color", *QUANTIZED, "--variance", "sampled", "-o", "small")
-    clf = HistogramGPClassifier(prediction="quantized", random_state=0).fit(X, NAMES)
+    clf = HistogramGPClassifier("hik", noise=0.1, prediction="quantized").fit(X, NAMES)
     found = columns(run("predict", "small", "test.csv", "--proba", "--variance", "sampled"))
     np.testing.assert_allclose(found["variance"], clf.predict_variance(TEST, "sampled"))
     np.testing.assert_allclose(found["proba_red"], clf.predict_proba(TEST)[:, clf.classes_.tolist().index("red")])
@@ -207,8 +207,12 @@ def test_variances_that_did_not_converge_are_said_in_one_line(run, model, monkey
             "needs --criterion mean or --variance",
         ),
         (
-            "fit train.csv --label color --prediction quantized --predict-only --variance calibrated -o m",
+            "fit train.csv --label color --kernel hik --prediction quantized --predict-only --variance calibrated -o m",
             "needs 256 training rows",
+        ),
+        (
+            "fit train.csv --label color --prediction quantized --predict-only --variance calibrated -o m",
+            "--variance calibrated needs the training rows with this kernel: leave --predict-only out",
         ),
     ],
 )

@@ -24,7 +24,7 @@ METHODS = list(VARIANCE_METHODS)
 
 @pytest.fixture(scope="module")
 def regressor():
-    return HistogramGPRegressor(noise=0.02, random_state=0).fit(X, X[:, 1])
+    return HistogramGPRegressor("hik", noise=0.02, normalize_y=False).fit(X, X[:, 1])
 
 
 def edges(band, n):
@@ -112,7 +112,7 @@ def test_one_of_several_classes_against_the_rest(class_weight):
 
 def test_one_of_several_outputs():
     y = np.column_stack([X[:, 1], 100 * X[:, 2]])
-    reg = HistogramGPRegressor(normalize_y=True).fit(X, y)
+    reg = HistogramGPRegressor("hik", noise=0.1).fit(X, y)
     display = UncertaintyDisplay.from_estimator(reg, feature=2, output=1, method=["precise", "fine"])
     rows = line_through(X.mean(axis=0), 2, display.values)
     np.testing.assert_allclose(display.mean, reg.predict(rows)[:, 1])
@@ -136,6 +136,16 @@ def test_several_methods_have_an_outline_each(regressor):
         for line, side in zip(pair, (-2, 2), strict=True):
             np.testing.assert_allclose(line.get_ydata(), mean + side * np.sqrt(variance))
     np.testing.assert_allclose(edges(display.band_, 50)[1], mean + 2 * np.sqrt(precise))
+
+
+def test_the_line_of_a_feature_with_signs_begins_below_its_smallest_value():
+    signed = X - X.mean(axis=0)
+    clf = HistogramGPClassifier().fit(signed, CODES)
+    display = UncertaintyDisplay.from_estimator(clf, feature=2, grid_resolution=50)
+    np.testing.assert_allclose(display.values[[0, -1]], 1.25 * np.array([signed[:, 2].min(), signed[:, 2].max()]))
+    rows = line_through(signed.mean(axis=0), 2, display.values)
+    np.testing.assert_allclose(display.mean, clf.decision_function(rows)[:, 0], atol=1e-12)
+    assert list(TightnessDisplay.from_estimator(clf, signed).lines_) == ["precise", "fine"]
 
 
 def test_a_feature_that_no_example_has_still_has_a_line():
@@ -190,7 +200,7 @@ def test_a_class_that_does_not_exist_is_refused():
 def test_displays_need_a_fitted_model_with_its_training_examples(from_estimator, tmp_path):
     with pytest.raises(NotFittedError, match="HistogramGPRegressor instance is not fitted yet"):
         from_estimator(HistogramGPRegressor(), X=X)
-    small = HistogramGPRegressor(prediction="quantized").fit(X, X[:, 1])
+    small = HistogramGPRegressor("hik", noise=0.1, prediction="quantized").fit(X, X[:, 1])
     small.predict_variance(X, "sampled")
     small.save(tmp_path / "small.histogp", include_training=False)
     with pytest.raises(ValueError, match="saved without its training samples"):
@@ -205,7 +215,7 @@ def test_uncertainty_is_not_for_detectors():
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix])
 def test_tightness_has_each_method_in_the_order_of_the_precise_variance(container):
     many = histograms(300, 6)
-    clf = HistogramGPClassifier(random_state=0).fit(many, np.argmax(many[:, 1:4], axis=1))
+    clf = HistogramGPClassifier("hik", noise=0.1).fit(many, np.argmax(many[:, 1:4], axis=1))
     display = TightnessDisplay.from_estimator(clf, container(X))
     assert list(display.lines_) == METHODS
     order = np.argsort(clf.predict_variance(X, include_noise=False))
@@ -234,7 +244,7 @@ def test_tightness_scaled_to_compare_the_order(regressor):
 
 
 def test_tightness_of_several_outputs_and_of_a_detector():
-    reg = HistogramGPRegressor(normalize_y=True).fit(X, np.column_stack([100 * X[:, 1], X[:, 2]]))
+    reg = HistogramGPRegressor("hik", noise=0.1).fit(X, np.column_stack([100 * X[:, 1], X[:, 2]]))
     display = TightnessDisplay.from_estimator(reg, X, methods="coarse")
     expected = reg.predict_variance(X, "coarse", include_noise=False)[:, 0]
     np.testing.assert_allclose(np.sort(display.lines_["coarse"].get_ydata()), np.sort(expected))

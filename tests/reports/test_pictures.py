@@ -1,6 +1,7 @@
 """Pictures show the values of a row."""
 
 import base64
+import re
 import struct
 import zlib
 from xml.etree import ElementTree
@@ -75,3 +76,13 @@ def test_cards_are_escaped_and_errors_marked_in_words():
     assert [node.text for node in root.iterfind(".//strong")] == [NASTY, NASTY]
     assert "wrong" not in right
     assert "wrong" in "".join(ElementTree.fromstring(wrong).itertext())
+
+
+def test_negative_values_are_lighter_than_zero_and_hang_from_the_axis():
+    np.testing.assert_array_equal(decode(image([[-1.0, 0.0], [0.5, 1.0]], label="x")), [[255, 128], [64, 0]])
+    picture = ElementTree.fromstring(histogram([3.0, -1.0, 0.0], label="x"))
+    shapes, axis = (path.attrib["d"] for path in picture.findall("path"))
+    up, down = [[float(y) for y in re.findall(r"(?:,|V)(-?[\d.]+)", bar)] for bar in shapes.split("z")[:2]]
+    assert up[0] == up[2] == down[0] == down[2] == pytest.approx(float(axis.partition(",")[2].partition("H")[0]) + 0.5)
+    assert up[0] - up[1] == pytest.approx(3 * (down[1] - down[0]))
+    assert bars(histogram(-np.ones(1000), label="x")) == MOST_BARS

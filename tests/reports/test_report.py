@@ -60,7 +60,7 @@ def test_sizes_halve_down_to_a_few():
 
 
 def test_quantization_is_compared_with_the_exact_scores_and_leaves_the_model_alone():
-    clf = HistogramGPClassifier(n_bins=7).fit(X, Y)
+    clf = HistogramGPClassifier("hik", noise=0.1, n_bins=7).fit(X, Y)
     exact = clf.decision_function(TEST)
     before = clf.get_params()
     points = list(quantization_curve(clf, TEST, bins=(5, 50)))
@@ -74,7 +74,7 @@ def test_quantization_is_compared_with_the_exact_scores_and_leaves_the_model_alo
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_a_report_is_well_formed_and_complete(make):
-    clf = HistogramGPClassifier().fit(make(X), Y)
+    clf = HistogramGPClassifier("hik", noise=0.1).fit(make(X), Y)
     stages = []
     page, evaluation = report(clf, make(TEST), Y_TEST, title="A & B", say=stages.append)
     body = page[page.index("<body>") : page.index("</html>")]
@@ -84,6 +84,21 @@ def test_a_report_is_well_formed_and_complete(make):
     assert "b&lt;c&gt;" in page
     assert "A &amp; B" in page
     assert any("learning curve" in stage for stage in stages)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_a_report_of_the_default_on_features_of_any_sign(make):
+    signed, signed_test = X - X.mean(axis=0), TEST - X.mean(axis=0)
+    clf = HistogramGPClassifier().fit(signed, Y)
+    page, evaluation = report(clf, make(signed_test), Y_TEST, title="signs")
+    ElementTree.fromstring(page[page.index("<body>") : page.index("</html>")])
+    assert page.count("<section>") == 7  # without tables nothing is quantized
+    assert evaluation.scores["accuracy"] == clf.score(signed_test, Y_TEST)
+    assert f"with its kernel matrix. In words: {clf.in_words()}." in page
+    assert "Prediction compares a sample with all training samples" in page
+    assert "shape=(6,)" in page or len(repr(clf.kernel_)) < 700  # long lists of numbers are cut
+    reg = HistogramGPRegressor().fit(signed, signed[:, 1])
+    assert reg.in_words() in report(reg, signed_test, signed_test[:, 1], title="values", image_shape=(2, 3))[0]
 
 
 def test_two_classes_several_outputs_and_unknown_labels(tmp_path):

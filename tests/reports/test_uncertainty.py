@@ -105,8 +105,8 @@ def test_a_regressor_shows_how_many_targets_are_as_near_as_it_says():
 
 @pytest.mark.parametrize("method", [None, "sampled"])
 def test_a_model_without_training_examples_shows_what_it_still_can(tmp_path, method):
-    clf = HistogramGPClassifier(prediction="quantized").fit(X, Y)
-    reg = HistogramGPRegressor(prediction="quantized").fit(X, X[:, 1])
+    clf = HistogramGPClassifier("hik", noise=0.1, prediction="quantized").fit(X, Y)
+    reg = HistogramGPRegressor("hik", noise=0.1, prediction="quantized").fit(X, X[:, 1])
     for model, name in ((clf, "clf"), (reg, "reg")):
         if method is not None:
             model.predict_variance(X[:1], method)

@@ -65,7 +65,8 @@ def add_command(commands: Any) -> None:
         type=_kernel_name,
         default=AUTO,
         help="auto, a sum of kernels that is found on the rows by what predicts them best when they are left out, for "
-        f"features of any sign; or one of {', '.join(SHORT_NAMES)}, or a sum of these, 'hik + laplacian'; default: auto",
+        f"features of any sign; or one of {', '.join(SHORT_NAMES)}, or a sum of these, 'hik + laplacian'; default: "
+        "auto",
     )
     parser.add_argument(
         "--approximation",
@@ -101,8 +102,8 @@ def add_command(commands: Any) -> None:
         "--predict-only",
         action="store_true",
         help="leave out of the file what only learning needs; needs --prediction quantized, --kernel chi2, or "
-        "--approximation nystroem or fourier. With auto and kernels such as laplacian predictions are made from training "
-        "rows, which stay in the file",
+        "--approximation nystroem or fourier. With auto and kernels such as laplacian predictions are made from "
+        "training rows, which stay in the file",
     )
     parser.add_argument(
         "--variance",
@@ -265,7 +266,7 @@ def _prepare(model: Any, X: Any, options: argparse.Namespace) -> None:
     if options.predict_only and not model.posterior_.offers("tables"):
         raise DataError(
             f"--variance {options.variance} needs the training rows with this kernel: leave --predict-only out, or "
-            "take --approximation nystroem, which needs no table."
+            "take --kernel hik, or exp-chi2 with --approximation nystroem, which needs no table."
         )
     if options.predict_only and options.variance not in model.posterior_.prepared:
         raise DataError(

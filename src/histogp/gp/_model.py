@@ -35,7 +35,7 @@ from histogp._core.solvers.problem import Solution, SolverOptions
 from histogp._core.threads import announce_compilation
 from histogp._core.variance import METHODS, VarianceOptions
 from histogp._estimator import number_of_threads, reading, updating, validate_features
-from histogp._sklearn import CallbackSupportMixin, NoCallbacks, check_sample_weight, warn
+from histogp._sklearn import CallbackSupportMixin, CaptionMixin, NoCallbacks, check_sample_weight, warn
 from histogp.exceptions import ApproximationWarning, NotConvergedWarning, VarianceWarning
 from histogp.gp import _model_file
 from histogp.gp._decisions import (
@@ -49,7 +49,7 @@ from histogp.gp._decisions import (
     starting_kernels,
 )
 from histogp.gp._tasks import Encoded, Samples, Task
-from histogp.gp._words import ToldInWords
+from histogp.gp._words import told_by
 from histogp.gp.optimizer import (
     SEARCH_ATTRIBUTES,
     Optimizer,
@@ -65,7 +65,7 @@ from histogp.kernels import Kernel
 from histogp.kernels._base import ANY_SIGN_NAMES, Adapted, as_kernel, per_dimension
 
 
-class HistogramGP(ToldInWords, CallbackSupportMixin, BaseEstimator):
+class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
     """Base of the estimators: a Gaussian process on histogram-like data, for the task that `_task` makes."""
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
@@ -147,6 +147,21 @@ class HistogramGP(ToldInWords, CallbackSupportMixin, BaseEstimator):
         """A `PosteriorView` of what was learned: for code that builds on means, variances and training samples."""
         check_is_fitted(self)
         return PosteriorView(self)
+
+    @reading
+    def in_words(self) -> str:
+        """What was found, in words: what the kernel sees, the noise, which features count, what is approximated.
+
+        What a model that was saved without its training samples does not know is left out.
+
+        Returns
+        -------
+        sentence : str
+            For instance "mostly interactions (Laplacian .6, Gaussian .3), noise .08, 14 of 64 features carry half the
+            weight". Numbers in parentheses are ``kernel_shares_``, the weight of features is ``feature_relevance_``.
+        """
+        check_is_fitted(self)
+        return told_by(self)
 
     def forget(self, ids: Any, keep_decisions: bool = False) -> Self:
         """Take training samples back: the model becomes that of a `fit` without them.
@@ -761,7 +776,8 @@ class HistogramGP(ToldInWords, CallbackSupportMixin, BaseEstimator):
         self._since_search = since_search
         if tuned.path is not None:
             self.__dict__.update(tuned.attributes())
-        self._tell()
+        if self.verbose:
+            self._say(self.in_words())
 
     def _install(self, posterior: Any, codec: Codec, samples: Samples | None = None) -> None:
         """Predict with this posterior from now on, and learn further if there are the samples."""

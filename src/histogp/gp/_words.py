@@ -6,13 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from histogp._core.data import Array
 from histogp._core.operators.contract import Features, approximation_of
-from histogp._estimator import reading
-from histogp._sklearn import visual_block
 from histogp.kernels import Kernel
 
 # The part of the prior variance, a constant aside, from which on a kernel is mostly of one kind.
@@ -20,59 +16,24 @@ MOSTLY = 2 / 3
 # Parts of a sum with a smaller share are not worth a word, nor are features with less than this part of a fair share.
 LEAST_SHARE, LEAST_RELEVANCE = 0.005, 1e-6
 # What approximations are made of, by their names.
-MADE_OF = {"nystroem": "landmarks", "fourier": "random waves", "expansion": "an expansion", "float32": "float32"}
+MADE_OF = {"nystroem": "landmarks", "fourier": "random waves", "expansion": "an expansion", "float32": "rounding"}
 COUNTED = ("nystroem", "fourier")
 
 
-class ToldInWords:
-    """Adds to an estimator the sentence that says what it has found; notebooks show it, too."""
-
-    kernel_: Kernel
-    noise_: float
-    feature_relevance_: Array
-    verbose: int
-
-    @reading
-    def in_words(self) -> str:
-        """What was found, in words: what the kernel sees, the noise, which features count, what is approximated.
-
-        What a model that was saved without its training samples does not know is left out.
-
-        Returns
-        -------
-        sentence : str
-            For instance "mostly interactions (Laplacian .6, Gaussian .3), noise .08, 14 of 64 features carry half the
-            weight". Numbers in parentheses are ``kernel_shares_``, the weight of features is ``feature_relevance_``.
-        """
-        check_is_fitted(self)
-        model: Any = self
-        posterior = model._posterior
-        knows_samples = posterior.includes_training
-        name, features = approximation_of(posterior.operator), posterior.operator.offer(Features)
-        return in_words(
-            self.kernel_,
-            self.noise_,
-            shares=model.kernel_shares_ if knows_samples and self.kernel_._leaves() else {},
-            relevance=self.feature_relevance_,
-            approximation=name,
-            n_components=None if features is None else features.n_components,
-            error=model.approximation_[name] if knows_samples and name is not None else None,
-        )
-
-    def _tell(self) -> None:
-        """Print what was found, if users want to be told."""
-        if self.verbose:
-            self._say(self.in_words())  # type: ignore[attr-defined]
-
-    def _sk_visual_block_(self) -> Any:
-        """The box that scikit-learn draws, with what was found below the name."""
-        return visual_block(self, self.in_words() if hasattr(self, "kernel_") else None)
-
-    def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
-        """The table of fitted attributes of scikit-learn 1.9, without those that would be computed for it."""
-        shown = BaseEstimator()
-        shown.__dict__.update(vars(self))
-        return shown._get_fitted_attr_html(doc_link)
+def told_by(estimator: Any) -> str:
+    """What a fitted estimator has found, as far as it knows: one without its training samples leaves things out."""
+    kernel, posterior = estimator.kernel_, estimator._posterior
+    name, features = approximation_of(posterior.operator), posterior.operator.offer(Features)
+    knows_samples = posterior.includes_training
+    return in_words(
+        kernel,
+        estimator.noise_,
+        shares=estimator.kernel_shares_ if knows_samples and kernel._leaves() else {},
+        relevance=estimator.feature_relevance_,
+        approximation=name,
+        n_components=None if features is None else features.n_components,
+        error=estimator.approximation_[name] if knows_samples and name is not None else None,
+    )
 
 
 def in_words(
@@ -96,7 +57,8 @@ def in_words(
     n_components : landmarks or waves
     error : the relative error of the approximation
     """
-    found = [_kernel(kernel, shares or {}), f"noise {short(noise)}", *_changes(kernel)]
+    known = shares if shares and 0 < sum(shares.values()) < np.inf else {}
+    found = [_kernel(kernel, known), f"noise {short(noise)}", *_changes(kernel)]
     if relevance is not None and not kernel._is_offset:
         found += _features(relevance)
     if approximation is not None:
@@ -105,7 +67,7 @@ def in_words(
 
 
 def short(value: float) -> str:
-    """A number with two digits, as short as it gets: ".08", "1.5", "12,000", "3e-07"."""
+    """A number with two digits, as short as it gets: ".08", "1.5", "12,000", "3e-7"."""
     if value == 0 or not np.isfinite(value):
         return f"{value:g}"
     rounded = float(f"{value:.2g}")
@@ -121,24 +83,18 @@ def _kernel(kernel: Kernel, shares: Mapping[str, float]) -> str:
     parts = kernel._leaves()
     if not parts:
         return f"{_name(kernel)} kernel"
-    known = bool(shares) and bool(np.all(np.isfinite(list(shares.values()))))
-    order = sorted(parts, key=lambda name: -shares[name]) if known else list(parts)
-    kinds: dict[str, list[str]] = {"interactions": [], "single features": [], "constant": []}
-    for name in order:
-        kinds[_kind(parts[name])].append(name)
-    total = {kind: sum(shares[name] for name in names) if known else 0.0 for kind, names in kinds.items()}
-    offsets = [text for text in _parts(parts, kinds.pop("constant"), shares if known else None) if known]
-    seen = sorted((kind for kind, names in kinds.items() if names), key=lambda kind: -total[kind])
-    texts = []
-    for kind in seen:
-        listed = _parts(parts, kinds[kind], shares if known else None)
-        texts.append(f"{kind} ({', '.join(listed)})" if listed else "")
-    texts = [text for text in texts if text]
+    named: dict[str, list[str]] = {}
+    for name in sorted(parts, key=lambda name: -shares.get(name, 0.0)):
+        named.setdefault(_kind(parts[name]), []).append(name)
+    constant = named.pop("constant", [])
+    total = {kind: sum(shares.get(name, 0.0) for name in names) for kind, names in named.items()}
+    kinds = sorted(total, key=lambda kind: -total[kind])
+    texts = [f"{kind} ({', '.join(listed)})" for kind in kinds if (listed := _listed(parts, named[kind], shares))]
     if not texts:
         return "constant kernel"
-    both = sum(total[kind] for kind in seen)
-    if len(texts) > 1 and known and total[seen[0]] >= MOSTLY * both:
-        return ", ".join([f"mostly {texts[0]}", f"some {texts[1]}", *offsets])
+    offsets = _listed(parts, constant, shares) if shares else []
+    if len(kinds) > 1 and shares and total[kinds[0]] >= MOSTLY * sum(total.values()):
+        return ", ".join([f"mostly {texts[0]}", *(f"some {text}" for text in texts[1:]), *offsets])
     return ", ".join([" and ".join(texts), *offsets])
 
 
@@ -147,12 +103,12 @@ def _kind(kernel: Kernel) -> str:
     return "constant" if kernel._is_offset else "interactions" if kernel._is_interactive else "single features"
 
 
-def _parts(parts: Mapping[str, Kernel], names: Sequence[str], shares: Mapping[str, float] | None) -> list[str]:
+def _listed(parts: Mapping[str, Kernel], names: Sequence[str], shares: Mapping[str, float]) -> list[str]:
     """Parts of a sum with their shares, without those that hardly count; or their names, if shares are not known."""
-    called = [(name, _part_name(name, parts[name])) for name in names]
-    if shares is None:
-        return [text for _, text in called]
-    return [f"{text} {_share(shares[name])}" for name, text in called if shares[name] >= LEAST_SHARE]
+    if not shares:
+        return [_part_name(name, parts[name]) for name in names]
+    counting = [name for name in names if shares.get(name, 0.0) >= LEAST_SHARE]
+    return [f"{_part_name(name, parts[name])} {_share(shares[name])}" for name in counting]
 
 
 def _part_name(name: str, kernel: Kernel) -> str:

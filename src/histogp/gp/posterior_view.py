@@ -52,7 +52,7 @@ class PosteriorView:
     >>> import numpy as np
     >>> from histogp import HistogramGPClassifier
     >>> X = np.array([[0.0, 1.0], [0.2, 0.8], [1.0, 0.0]])
-    >>> posterior = HistogramGPClassifier(noise=0.1).fit(X, ["a", "a", "b"]).posterior_
+    >>> posterior = HistogramGPClassifier("hik", noise=0.1).fit(X, ["a", "a", "b"]).posterior_
     >>> posterior.mean(X).shape, posterior.variance(X).shape
     ((3, 1), (3,))
     >>> posterior.offers("tables"), posterior.includes_training

@@ -152,8 +152,8 @@ def remarks(results: Sequence[Compared]) -> list[str]:
 def section(results: Sequence[Compared], task: str) -> Section:
     """The comparison as a section of a report."""
     text = (
-        f"{advice(results)} All learned from the same samples. The default, {AUTO}, finds a sum of kernels and the noise "
-        "by what predicts samples best when they are left out; the others find scale and noise, and hik-exp its "
+        f"{advice(results)} All learned from the same samples. The default, {AUTO}, finds a sum of kernels and the "
+        "noise by what predicts samples best when they are left out; the others find scale and noise, and hik-exp its "
         "growth, by likelihood."
     )
     left_out = "".join(f'<p class="note">{escape(remark)}</p>' for remark in remarks(results))
