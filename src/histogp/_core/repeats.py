@@ -11,8 +11,10 @@ import numpy as np
 from histogp._core.data import Array
 
 Fitted = TypeVar("Fitted")
-# Equal samples are repeated measurements if their labels differ at least so many times as often as is predicted.
+# Equal samples are repeated measurements if their labels differ at least so many times as often as is predicted, or if
+# at least this part of the rows, in every class, has one sample: then equal ones are no copies, but come again.
 REAL_DISAGREEMENT = 0.5
+SINGLE_PART = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +51,7 @@ def fit_to_left_out(
     """What ``fit(scores, codes, weights)`` makes of left-out scores, in the reading that suits equal samples.
 
     Copies are left out together: a score that has seen one of them is too good. Repeated measurements are left out one
-    by one, because such scores are what new measurements will have. They are repeated measurements if labels of equal
-    samples differ at least half as often as scores without any of them predict.
+    by one, because such scores are what new measurements will have; `come_again` tells them apart.
 
     Parameters
     ----------
@@ -68,12 +69,27 @@ def fit_to_left_out(
 
 
 def are_repeated_measurements(rows: LabeledScores, predicted: Array) -> bool:
-    """Whether pairs of equal samples have different labels at least half as often as ``predicted`` (n, n_classes)."""
+    """Whether equal samples with left-out scores come again, see `come_again`, given probabilities (n, n_classes)."""
     _, first, row = np.unique(rows.row_of, return_index=True, return_inverse=True)
-    of_class = np.zeros((len(first), predicted.shape[1]))
-    np.add.at(of_class, (row, rows.codes), rows.weights)
-    total = of_class.sum(axis=1)
-    different = total**2 - (of_class**2).sum(axis=1)
-    pairs = total**2 - np.bincount(row, rows.weights * rows.units)
-    expected = pairs * (1 - (predicted[first] ** 2).sum(axis=1))
+    counts = np.zeros((len(first), predicted.shape[1]))
+    np.add.at(counts, (row, rows.codes), rows.weights)
+    return come_again(counts, predicted[first])
+
+
+def come_again(counts: Array, predicted: Array | None = None) -> bool:
+    """Whether equal samples are repeated measurements, such as new samples will be, too, and no copies of one sample.
+
+    They are if at least half of the rows of every class have one sample; or if labels of equal samples differ at least
+    half as often as is predicted.
+
+    counts : (n, n_classes), how often rows have each class, or (n, 1) for values
+    predicted : (n, n_classes), probabilities of the classes of rows without any of their samples
+    """
+    total, codes = counts.sum(axis=1), counts.argmax(axis=1)
+    if np.all(np.bincount(codes, total <= 1) >= SINGLE_PART * np.bincount(codes)):
+        return True
+    if predicted is None:
+        return False
+    different = total**2 - (counts**2).sum(axis=1)
+    expected = np.maximum(total**2 - total, 0.0) * (1 - (predicted**2).sum(axis=1))
     return bool(different.sum() > 0 and different.sum() >= REAL_DISAGREEMENT * expected.sum())

@@ -27,6 +27,7 @@ from histogp._core.probability import (
     START_LINK,
     Link,
 )
+from histogp._core.search.losses import LossTerms, RowLoss
 from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import Optimum, Row, StoppedError
 from histogp._core.search.space import Space, is_scale, is_weights
@@ -53,57 +54,6 @@ SPREAD_WIDTH = 0.5
 # classes; of the exponent of the spread of weights. Real targets may have much less noise.
 NOISE_BOUNDS, NOISE_BOUNDS_OF_VALUES = (0.01, 10.0), (1e-6, 10.0)
 SPREAD_BOUNDS = (-0.5, 1.5)
-
-
-@dataclass(frozen=True, eq=False)
-class LossTerms:
-    """A loss of left-out rows as a function of alpha (n, M) and c (n, M).
-
-    by_alpha, by_inverse : derivatives for these, (n, M)
-    by_link : for the logarithm of the link's temperature, and its bend, (2,)
-    by_noise : for the logarithm of the noise, as far as the loss depends on it beside alpha and c
-    """
-
-    value: float
-    by_alpha: Array
-    by_inverse: Array
-    by_link: Array
-    by_noise: float = 0.0
-
-
-def class_loss(targets: Array, alpha: Array, inverse: Array, wanted: Array, link: Link) -> LossTerms:
-    """Minus the logarithms of the probabilities of classes; ``wanted`` (n, n_classes) is what `wanted_labels` makes."""
-    scores = targets - alpha / inverse
-    value, by_score, by_link = link.loss(scores, wanted)
-    return LossTerms(value, -by_score / inverse, by_score * alpha / inverse**2, by_link)
-
-
-def density_loss(alpha: Array, inverse: Array, weights: Array, scatter: Array, noise: Noise) -> LossTerms:
-    """Minus the logarithms of the densities of the targets of samples, given what rows have of them.
-
-    weights : (n,), how often each row counts; scatter : (n, M), as `Data` has it; noise : of the rows
-    """
-    each, errors = weights[:, None], alpha / inverse
-    # A sample has the noise of its row times the weight of that.
-    beyond = (each - 1) * noise.diagonals()
-    variances = 1 / inverse + beyond
-    squares = (scatter + each * errors**2) / variances
-    value = float(np.sum(each * np.log(2 * np.pi * variances) + squares) / 2)
-    by_variance = (each - squares) / variances / 2
-    by_error = each * errors / variances
-    by_inverse = -(by_variance / inverse + by_error * errors) / inverse
-    return LossTerms(value, by_error / inverse, by_inverse, np.zeros(2), float(np.sum(by_variance * beyond)))
-
-
-def wanted_labels(targets: Array, weights: Array) -> Array:
-    """How often rows have each class, (n, n_classes), where labels count as wrong with a probability of 1 / (n + 2).
-
-    targets : (n, M), between -1 for no sample of a row and 1 for all of them; weights : (n,), how often rows count
-    """
-    positive = (1 + targets) / 2
-    each, share = weights[:, None], np.hstack([1 - positive, positive]) if targets.shape[1] == 1 else positive
-    doubt = 1 / (len(targets) + 2)
-    return each * ((1 - doubt) * share + doubt * (1 - share) / (share.shape[1] - 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,13 +223,15 @@ class _Search:
         self.failure = "their loss is not finite."
         self._weights = np.ones(len(data.targets)) if data.weights is None else data.weights
         self._scatter = np.zeros_like(data.targets) if data.scatter is None else data.scatter
-        self._wanted = wanted_labels(data.targets, self._weights) if is_classification else None
+        self._is_classification = is_classification
+        self._loss_of_rows = RowLoss(data.targets, self._weights, self._scatter, is_classification)
         self._is_weight = np.concatenate([np.full(len(one.start), is_weights(one.name)) for one in space.free])
         spreads = [one.spread for one in space.free if one.spread is not None]
         self._shape = np.concatenate(spreads) if spreads else np.zeros(int(self._is_weight.sum()))
         self._has_spread = bool(self._shape.any())
         self._own_weights = own_weights
         self._set_priors()
+        self._loss_of_rows = self._for_repeats()
 
     def _set_priors(self) -> None:
         """Where the search starts, how far it may go, and how wide the priors are."""
@@ -296,7 +248,7 @@ class _Search:
                 limits = np.log([min(lowest, np.exp(theta[k])), max(highest, np.exp(theta[k]))])
                 bounds[k] = np.clip(limits, *bounds[k])
         extra = [(1.0, SPREAD_WIDTH, SPREAD_BOUNDS)] if self._has_spread else []
-        if self._wanted is not None:
+        if self._is_classification:
             extra += [
                 (np.log(START_LINK.temperature), LINK_WIDTH, LOG_TEMPERATURE_BOUNDS),
                 (START_LINK.bend, LINK_WIDTH, BEND_BOUNDS),
@@ -308,12 +260,12 @@ class _Search:
             self.widths = self.widths / 2
 
     def _noise_bounds(self) -> tuple[float, float]:
-        return NOISE_BOUNDS_OF_VALUES if self._wanted is None else NOISE_BOUNDS
+        return NOISE_BOUNDS if self._is_classification else NOISE_BOUNDS_OF_VALUES
 
     def _noise_unit(self) -> float:
         """The mean square of targets, or the prior variance of a kernel whose scale does not change."""
         if any(is_scale(name) or is_weights(name) for name in self.names):
-            return 1.0 if self._wanted is not None else self.data.mean_square
+            return 1.0 if self._is_classification else self.data.mean_square
         return varying_variance(self.data.operator)
 
     def theta(self, x: Array) -> Array:
@@ -338,7 +290,7 @@ class _Search:
         slope[: len(theta)] = by_theta
         if self._has_spread:
             slope[len(theta)] = by_theta[self._is_weight] @ self._shape
-        if self._wanted is not None:
+        if self._is_classification:
             slope[-2:] = found.by_link
         away = (x - self.start) / self.widths
         value = found.value + self._penalty(x)
@@ -390,10 +342,24 @@ class _Search:
             return None
 
     def _terms(self, x: Array, noise: Noise) -> Callable[[Array, Array], LossTerms]:
-        if self._wanted is None:
-            return lambda alpha, inverse: density_loss(alpha, inverse, self._weights, self._scatter, noise)
-        targets, wanted, link = self.data.targets, self._wanted, self.link(x)
-        return lambda alpha, inverse: class_loss(targets, alpha, inverse, wanted, link)
+        link = self.link(x) if self._is_classification else START_LINK
+        return lambda alpha, inverse: self._loss_of_rows.terms(alpha, inverse, noise, link)
+
+    def _for_repeats(self) -> RowLoss:
+        """The loss that suits equal samples, as far as can be told where the search starts."""
+        loss, data, scores = self._loss_of_rows, self.data, np.zeros_like(self.data.targets)
+        if loss.weights.max() <= 1:
+            return loss
+
+        def terms(alpha: Array, inverse: Array) -> LossTerms:
+            scores[:] = data.targets - alpha / inverse
+            return loss.terms(alpha, inverse, data.noise, START_LINK)
+
+        try:
+            leave_one_out_loss(data.operator, data.noise, data.targets, terms, ())
+        except ValueError:
+            return loss
+        return loss.for_repeats(START_LINK, scores)
 
     def _worst(self) -> float:
         """A value above all that were seen, for points without one."""

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from histogp._core.data import Array
-from histogp._core.probability import fit_link_to
-from histogp._core.search.leave_one_out import LossTerms, class_loss, density_loss, wanted_labels
+from histogp._core.probability import START_LINK, fit_link_to
+from histogp._core.search.losses import LossTerms, RowLoss
 from histogp._core.solvers import direct_options
 from histogp._core.solvers.problem import Noise, SolverOptions
 
@@ -57,10 +57,11 @@ def left_out_loss(posterior: Any, options: SolverOptions, *, is_classification: 
 
 def _terms(posterior: Any, index: Array, alpha: Array, inverse: Array, is_classification: bool) -> LossTerms:
     given = posterior.given.searched
-    targets, weights = given.row_targets[index], given.row_weights[index]
-    if is_classification:
-        wanted = wanted_labels(targets, weights)
-        return class_loss(targets, alpha, inverse, wanted, fit_link_to(targets - alpha / inverse, wanted))
-    scatter = given.row_scatter
+    targets, weights, scatter = given.row_targets[index], given.row_weights[index], given.row_scatter
     squares = np.zeros_like(targets) if scatter is None else scatter[index]
-    return density_loss(alpha, inverse, weights, squares, Noise(posterior.noise.sample[index]))
+    loss, noise = RowLoss(targets, weights, squares, is_classification), Noise(posterior.noise.sample[index])
+    link = fit_link_to(*loss.scores(alpha, inverse, noise)) if is_classification else START_LINK
+    suited = loss.for_repeats(link, targets - alpha / inverse)
+    if is_classification and suited.one_by_one:
+        link = fit_link_to(*suited.scores(alpha, inverse, noise))
+    return suited.terms(alpha, inverse, noise, link)
