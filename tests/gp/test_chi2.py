@@ -36,11 +36,11 @@ SAMPLE = RNG.uniform(0.5, 2, N)
 NOISE = 0.1
 # Fifteen features: more rows than that are solved in their space, fewer in that of the rows.
 WAYS = {
-    "primal": (N, {}),
-    "primal by name": (N, {"solver": "cholesky"}),
-    "dual": (12, {}),
-    "cg": (N, {"solver": "cg", "tol": 1e-10}),
-    "cg with few rows": (12, {"solver": "cg", "tol": 1e-10}),
+    "primal": (N, {"noise": NOISE}),
+    "primal by name": (N, {"noise": NOISE, "solver": "cholesky"}),
+    "dual": (12, {"noise": NOISE}),
+    "cg": (N, {"noise": NOISE, "solver": "cg", "tol": 1e-10}),
+    "cg with few rows": (12, {"noise": NOISE, "solver": "cg", "tol": 1e-10}),
 }
 by_way = pytest.mark.parametrize("way", WAYS)
 
@@ -206,10 +206,10 @@ def test_a_model_of_many_examples_keeps_its_points(monkeypatch):
 
 
 MAKE = {
-    "classifier": (HistogramGPClassifier, Y),
-    "balanced": (partial(HistogramGPClassifier, class_weight="balanced-ovr"), Y),
-    "regressor": (partial(HistogramGPRegressor, normalize_y=True), TARGETS),
-    "one class": (HistogramGPOneClass, np.ones(N)),
+    "classifier": (partial(HistogramGPClassifier, noise=NOISE), Y),
+    "balanced": (partial(HistogramGPClassifier, noise=NOISE, class_weight="balanced-ovr"), Y),
+    "regressor": (partial(HistogramGPRegressor, noise=NOISE, normalize_y=True), TARGETS),
+    "one class": (partial(HistogramGPOneClass, noise=NOISE, contamination=0.1), np.ones(N)),
 }
 
 
@@ -470,17 +470,10 @@ def test_units_do_not_matter_beyond_those_of_the_kernel():
     assert not isinstance(model.kernel_, HistogramIntersection)
 
 
-def expected_to_fail(estimator):
-    """Points are chosen from rows without their weights, and a row that occurs twice is two observations."""
-    names = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
-    return dict.fromkeys(names, expected_to_fail.__doc__)
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("non_negative_blobs")
 @parametrize_with_checks(
-    [HistogramGPClassifier("chi2", noise=0.1), HistogramGPRegressor("chi2", noise=0.1, normalize_y=False)],
-    expected_failed_checks=expected_to_fail,
+    [HistogramGPClassifier("chi2", noise=0.1), HistogramGPRegressor("chi2", noise=0.1, normalize_y=False)]
 )
 def test_common_checks(estimator, check):
     check(estimator)

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from discovery import all_estimators
+from discovery import all_estimators, given
 from oracles import histograms, kernel_matrix
 from scipy import sparse
 
@@ -65,7 +65,7 @@ SPLITS = {
 @pytest.mark.parametrize("options", SOLVERS, ids=IDS)
 @pytest.mark.parametrize("class_weight", [None, "balanced", "balanced-ovr", {"ash": 0.3, "elm": 0}])
 def test_a_classifier_learns_in_any_order_what_it_learns_at_once(split, options, class_weight):
-    make = partial(HistogramGPClassifier, "hik-poly", class_weight=class_weight, random_state=0, **options)
+    make = partial(given, HistogramGPClassifier, kernel="hik-poly", class_weight=class_weight, **options)
     order, ends = SPLITS[split]
     model = in_batches(make(), order, ends, Y)
     assert_same(model, make().fit(X, Y, WEIGHTS))
@@ -95,14 +95,14 @@ def test_scores_are_those_of_the_dense_formula():
 @pytest.mark.parametrize("normalize_y", [False, True])
 def test_a_regressor_learns_in_any_order_what_it_learns_at_once(split, options, several, normalize_y):
     y = np.stack([TARGETS, -10 * TARGETS**2], axis=1) if several else TARGETS
-    make = partial(HistogramGPRegressor, normalize_y=normalize_y, random_state=0, **options)
+    make = partial(given, HistogramGPRegressor, normalize_y=normalize_y, **options)
     assert_same(in_batches(make(), *SPLITS[split], y), make().fit(X, y, WEIGHTS))
 
 
 @pytest.mark.parametrize("contamination", ["auto", 0.1])
 @pytest.mark.parametrize("options", [dict(), dict(criterion="ratio", solver="cg", tol=1e-8)])
 def test_a_one_class_model_learns_in_any_order_what_it_learns_at_once(options, contamination):
-    make = partial(HistogramGPOneClass, contamination=contamination, random_state=0, **options)
+    make = partial(given, HistogramGPOneClass, contamination=contamination, **options)
     model = in_batches(make(), *SPLITS["shuffled"], np.ones(N))
     assert_same(model, make().fit(X, sample_weight=WEIGHTS))
     model.forget(model.ids_[5:20])
@@ -113,7 +113,7 @@ def test_a_one_class_model_learns_in_any_order_what_it_learns_at_once(options, c
 @pytest.mark.parametrize("options", SOLVERS, ids=IDS)
 @pytest.mark.parametrize("class_weight", [None, "balanced", "balanced-ovr"])
 def test_forgetting_is_a_fit_without(options, class_weight):
-    make = partial(HistogramGPClassifier, class_weight=class_weight, random_state=0, **options)
+    make = partial(given, HistogramGPClassifier, class_weight=class_weight, **options)
     model = make().fit(X, Y)
     gone = np.union1d([0, 7, 149], np.flatnonzero(Y == "birch"))
     model.forget(gone[:20]).forget(gone[20:])
@@ -133,7 +133,7 @@ def test_forgetting_is_a_fit_without(options, class_weight):
     "class_weight", [None, "balanced", "balanced-ovr", {"ash": 2, "birch": 1, "cedar": 1, "elm": 0.5, "fir": 0}]
 )
 def test_relabeling_is_a_fit_with_the_right_labels(options, class_weight):
-    make = partial(HistogramGPClassifier, class_weight=class_weight, random_state=0, **options)
+    make = partial(given, HistogramGPClassifier, class_weight=class_weight, **options)
     model = make().fit(X, Y)
     right = Y.copy().astype("<U6")
     right[Y == "cedar"] = "elm"
@@ -226,7 +226,7 @@ def test_rows_are_merged_and_not_sorted_again(monkeypatch):
 @pytest.mark.parametrize("make", all_estimators("histogp.gp"))
 def test_a_saved_model_goes_on_learning(make, tmp_path):
     y = {HistogramGPClassifier: Y, HistogramGPRegressor: TARGETS}.get(make, np.ones(N))
-    model = make(random_state=0).fit(X[:90], y[:90], sample_weight=WEIGHTS[:90]).forget([4, 5])
+    model = given(make).fit(X[:90], y[:90], sample_weight=WEIGHTS[:90]).forget([4, 5])
     model.save(tmp_path / "m")
     loaded = histogp.load(tmp_path / "m")
     np.testing.assert_array_equal(loaded.ids_, model.ids_)
@@ -234,9 +234,8 @@ def test_a_saved_model_goes_on_learning(make, tmp_path):
         one.partial_fit(X[90:], y[90:], sample_weight=WEIGHTS[90:])
     np.testing.assert_array_equal(loaded.ids_, model.ids_)
     assert_same(loaded, model)
-    assert_same(
-        loaded, make().fit(np.delete(X, [4, 5], 0), np.delete(y, [4, 5]), sample_weight=np.delete(WEIGHTS, [4, 5]))
-    )
+    left = np.delete(np.arange(N), [4, 5])
+    assert_same(loaded, given(make).fit(X[left], y[left], sample_weight=WEIGHTS[left]))
 
 
 def test_a_model_that_only_predicts_says_so(tmp_path):
