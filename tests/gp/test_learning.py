@@ -183,7 +183,7 @@ def test_classes_may_be_few_late_and_declared():
 def test_a_new_class_starts_from_what_is_known():
     """Where the problems share their matrix, the solution for targets -1 is a sum of those that are there."""
     options = dict(solver="cg", tol=1e-6, preconditioner_rank=0)
-    model = HistogramGPClassifier(**options).fit(X[CODES < 3], Y[CODES < 3])
+    model = given(HistogramGPClassifier, **options).fit(X[CODES < 3], Y[CODES < 3])
     n_cold = model.n_iter_
     one = np.flatnonzero(CODES == 3)[:1]
     model.partial_fit(np.zeros_like(X[one]), Y[one])  # a row that has nothing to do with the others
@@ -192,9 +192,9 @@ def test_a_new_class_starts_from_what_is_known():
 
 def test_a_warm_start_saves_iterations_and_products():
     options = dict(solver="cg", tol=1e-4, preconditioner_rank=0, noise=0.01)
-    model = HistogramGPClassifier(**options).fit(X[:-1], Y[:-1])
+    model = given(HistogramGPClassifier, **options).fit(X[:-1], Y[:-1])
     model.partial_fit(X[-1:], Y[-1:])
-    cold = HistogramGPClassifier(**options).fit(X, Y)
+    cold = given(HistogramGPClassifier, **options).fit(X, Y)
     assert model.n_iter_ < 0.8 * cold.n_iter_
     unchanged = copy.deepcopy(model).relabel(model.ids_[:3], Y[model.ids_[:3]])
     assert unchanged.n_iter_ == 0
@@ -313,7 +313,7 @@ def test_labels_that_would_merge_classes_are_refused():
 
 @pytest.mark.parametrize("options", SOLVERS, ids=IDS)
 def test_what_overflows_is_refused_and_not_learned(options):
-    model = HistogramGPRegressor(**options).fit(X[:60], TARGETS[:60])
+    model = given(HistogramGPRegressor, **options).fit(X[:60], TARGETS[:60])
     expected = model.predict(TEST)
     for change in (lambda: model.partial_fit(X[:1], [1e308]), lambda: model.relabel(0, 1e308)):
         with pytest.raises(ValueError, match="overflow"), np.errstate(all="ignore"):
@@ -327,8 +327,8 @@ def test_a_preconditioner_that_no_longer_helps_is_made_anew():
     A, B = rng.random((300, 6)), rng.random((140, 6)) * 1e5
     options = dict(solver="cg", tol=1e-8, noise=0.5, random_state=0)
     y = rng.normal(size=440)
-    model = HistogramGPRegressor(**options).fit(A, y[:300]).partial_fit(B, y[300:])
-    fresh = HistogramGPRegressor(**options).fit(np.concatenate([A, B]), y)
+    model = given(HistogramGPRegressor, **options).fit(A, y[:300]).partial_fit(B, y[300:])
+    fresh = given(HistogramGPRegressor, **options).fit(np.concatenate([A, B]), y)
     np.testing.assert_allclose(model.predict(A), fresh.predict(A), atol=1e-5)
     assert model.n_iter_ < 3 * fresh.n_iter_
 
