@@ -8,8 +8,7 @@ from oracles import dense, matrices
 from scipy import sparse
 
 from histogp._core import equal_rows
-from histogp._core.data import Rows
-from histogp._core.equal_rows import content_hash, number_added, number_rows
+from histogp._core.data import Rows, content_hash, number_added, number_rows
 
 
 def numbered_by_hand(X):

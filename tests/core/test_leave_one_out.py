@@ -19,8 +19,7 @@ from histogp._core.search.leave_one_out import (
 )
 from histogp._core.search.objectives import Data
 from histogp._core.search.space import Space
-from histogp._core.solvers.problem import Noise
-from histogp._core.training_targets import TrainingTargets
+from histogp._core.solvers.problem import Noise, TrainingTargets
 from histogp.kernels import Constant, Gaussian, HistogramIntersection, Laplacian, Power, Sum
 
 N, D = 24, 4

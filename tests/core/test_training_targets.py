@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from oracles import close
 
 from histogp._core.solvers.preconditioner import gram
-from histogp._core.solvers.problem import Noise
-from histogp._core.training_targets import TrainingTargets
+from histogp._core.solvers.problem import Noise, TrainingTargets
 
 N_OUTPUTS = 3
 
