@@ -470,17 +470,10 @@ def test_units_do_not_matter_beyond_those_of_the_kernel():
     assert not isinstance(model.kernel_, HistogramIntersection)
 
 
-def expected_to_fail(estimator):
-    """Points are chosen from rows without their weights, and a row that occurs twice is two observations."""
-    names = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
-    return dict.fromkeys(names, expected_to_fail.__doc__)
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("non_negative_blobs")
 @parametrize_with_checks(
-    [HistogramGPClassifier("chi2", noise=0.1), HistogramGPRegressor("chi2", noise=0.1, normalize_y=False)],
-    expected_failed_checks=expected_to_fail,
+    [HistogramGPClassifier("chi2", noise=0.1), HistogramGPRegressor("chi2", noise=0.1, normalize_y=False)]
 )
 def test_common_checks(estimator, check):
     check(estimator)

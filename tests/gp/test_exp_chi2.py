@@ -902,12 +902,6 @@ def test_units_do_not_matter(kind):
         np.testing.assert_allclose(other.predict(TEST * unit), model.predict(TEST), rtol=1e-6)
 
 
-def expected_to_fail(estimator):
-    """Points and the width are chosen from rows without their weights."""
-    names = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
-    return dict.fromkeys(names, expected_to_fail.__doc__)
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("non_negative_blobs")
 @parametrize_with_checks(
@@ -918,7 +912,6 @@ def expected_to_fail(estimator):
         HistogramGPRegressor(ExpChi2(20, approximation="fourier"), noise=0.1, normalize_y=False),
         HistogramGPRegressor(ExpChi2(20, approximation="nystroem"), noise=0.1, normalize_y=False),
     ],
-    expected_failed_checks=expected_to_fail,
 )
 def test_common_checks(estimator, check):
     check(estimator)
