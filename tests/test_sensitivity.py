@@ -13,7 +13,7 @@ from histogp._core._numba import chi2_loops, column_loops, pair_loops, table_loo
 
 LEAVES = [
     (module, name)
-    for module in (chi2_loops, column_loops, column_loops, pair_loops, table_loops)
+    for module in (chi2_loops, column_loops, pair_loops, table_loops)
     for name in dir(module)
     if getattr(module, name) in threads._leaves
 ]

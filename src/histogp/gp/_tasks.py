@@ -218,6 +218,7 @@ class Classification:
         return _without_lost_classes(codec.classes, np.unique(samples.y), samples, kept)
 
     def problem(self, encoded: Encoded[Classes], noise: float) -> TrainingTargets:
+        """Labels -1 and 1 of each class, with noise divided by the weights of samples and of their classes."""
         samples, classes = encoded.samples, encoded.codec.classes
         codes, weights = samples.y, samples.weights
         targets = encoded.codec.encode(codes)
