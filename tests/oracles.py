@@ -133,7 +133,7 @@ def histograms(n_rows, n_columns, seed=0, density=0.4):
     X = rng.gamma(0.5, size=(n_rows, n_columns)) * (rng.random((n_rows, n_columns)) < density)
     X[:, 0] += 1e-3
     alone = ~X[:, 1:].any(axis=1)
-    X[alone, -1] = rng.gamma(0.5, size=alone.sum())
+    X[alone, -1] += X[alone, 0] * rng.uniform(0.5, 1, size=alone.sum())
     return X / X.sum(axis=1, keepdims=True)
 
 

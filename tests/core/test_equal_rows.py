@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from oracles import dense, matrices
 from scipy import sparse
 
-from histogp._core import equal_rows
-from histogp._core.data import Rows
-from histogp._core.equal_rows import content_hash, number_added, number_rows
+from histogp._core import data
+from histogp._core.data import Rows, content_hash, number_added, number_rows
 
 
 def numbered_by_hand(X):
@@ -67,7 +66,7 @@ def test_rows_that_only_have_the_same_hash_stay_apart(container, monkeypatch):
     X = rng.integers(0, 2, (60, 3)) * [1.0, 2.0, 0.5]
     expected = numbered_by_hand(X)
     assert max(expected) == 7
-    monkeypatch.setattr(equal_rows, "content_hash", lambda X, n_threads=1: np.full(X.shape[0], 7, np.uint64))
+    monkeypatch.setattr(data, "content_hash", lambda X, n_threads=1: np.full(X.shape[0], 7, np.uint64))
     found = number_rows(container(X))
     np.testing.assert_array_equal(found.row_of, expected)
     rows = Rows.from_array(X)

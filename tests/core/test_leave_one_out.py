@@ -1,5 +1,7 @@
 """Leave-one-out loss in closed form: against models without the sample, and finite differences."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from kernel_operators import kernel_operator
@@ -8,19 +10,13 @@ from scipy.special import log_softmax
 
 from histogp import HistogramGPClassifier, HistogramGPRegressor, Optimizer
 from histogp._core.probability import Link, wanted_probabilities
+from histogp._core.repeats import come_again
 from histogp._core.search import leave_one_out
-from histogp._core.search.leave_one_out import (
-    class_loss,
-    density_loss,
-    leave_one_out_loss,
-    search_leave_one_out,
-    searched_samples,
-    wanted_labels,
-)
+from histogp._core.search.leave_one_out import leave_one_out_loss, search_leave_one_out, searched_samples
+from histogp._core.search.losses import RowLoss, class_loss, density_loss, wanted_labels
 from histogp._core.search.objectives import Data
 from histogp._core.search.space import Space
-from histogp._core.solvers.problem import Noise
-from histogp._core.training_targets import TrainingTargets
+from histogp._core.solvers.problem import Noise, TrainingTargets
 from histogp.kernels import Constant, Gaussian, HistogramIntersection, Laplacian, Power, Sum
 
 N, D = 24, 4
@@ -114,6 +110,7 @@ def test_equal_samples_are_left_out_together(is_classification):
     data = Data.of(operator, given)
     space = Space.of(operator.kernel, operator.training_rows(), 0.1, 1.0, None)
     search = leave_one_out._Search(data, space, is_classification, None)
+    search._loss_of_rows = replace(search._loss_of_rows, one_by_one=False)
     search.evaluate(search.start)
     means, variances = without_groups(operator.matrix()[np.ix_(row_of, row_of)], row_of, 0.1 / weights, targets)
     if is_classification:
@@ -124,6 +121,66 @@ def test_equal_samples_are_left_out_together(is_classification):
         of_one = variances[:, None] + 0.1
         losses = np.sum(np.log(2 * np.pi * of_one) + (targets - means) ** 2 / of_one, axis=1) / 2
     close(search.path[0]["loss"], np.average(losses, weights=weights), rtol=1e-9)
+
+
+@pytest.mark.parametrize("is_classification", [True, False])
+def test_equal_samples_that_come_again_are_left_out_one_by_one(is_classification):
+    """Of a row that counts m > 1 times a part of 1 / m is left out, with the target of one of its samples."""
+    row_of, codes, values, weights = grouped()
+    targets = np.where(codes[:, None] == np.arange(3), 1.0, -1.0) if is_classification else values
+    given = TrainingTargets(targets, Noise(0.1 / weights), row_of, 0.1)
+    operator = kernel_operator(X[:9], recipe())
+    space = Space.of(operator.kernel, operator.training_rows(), 0.1, 1.0, None)
+    search = leave_one_out._Search(Data.of(operator, given), space, is_classification, None)
+    search._loss_of_rows = replace(search._loss_of_rows, one_by_one=True)
+    search.evaluate(search.start)
+    K, total, losses = operator.matrix(), np.bincount(row_of, weights), []
+    for row, z in zip(row_of, targets, strict=True):
+        unit = min(1.0, total[row])
+        left = total - unit * (np.arange(9) == row)
+        kept = left > 1e-12
+        y = np.stack([np.bincount(row_of, weights * column) for column in targets.T], axis=1)
+        y[row] -= unit * z
+        A, k = K[np.ix_(kept, kept)] + np.diag(0.1 / left[kept]), K[row, kept]
+        mean = k @ np.linalg.solve(A, y[kept] / left[kept, None])
+        variance = K[row, row] - k @ np.linalg.solve(A, k) + 0.1 / unit
+        if is_classification:
+            wanted = np.where(z > 0, 1 - 1 / 11, 1 / 22)
+            losses.append(-wanted @ probabilities(mean[None], leave_one_out.START_LINK)[0])
+        else:
+            losses.append(np.sum(np.log(2 * np.pi * variance) + (z - mean) ** 2 / variance) / 2)
+    close(search.path[0]["loss"], np.average(losses, weights=weights), rtol=1e-9)
+
+
+@pytest.mark.parametrize("is_classification", [True, False])
+@pytest.mark.parametrize("one_by_one", [True, False])
+def test_slopes_of_the_loss_of_rows(is_classification, one_by_one):
+    rng = np.random.default_rng(0)
+    targets, weights = 2 * rng.dirichlet(np.ones(3), 7) - 1, np.array([1, 2, 3, 0.5, 1, 4, 1.0])
+    loss = RowLoss(targets, weights, rng.uniform(0, 1, (7, 3)), is_classification, one_by_one)
+    at = [rng.normal(size=(7, 3)), np.repeat(rng.uniform(1, 3, (7, 1)), 3, 1), rng.uniform(0.1, 0.5, 7)]
+
+    def value(alpha, inverse, noise):
+        return loss.terms(alpha, inverse, Noise(noise), LINK).value
+
+    found = loss.terms(at[0], at[1], Noise(at[2]), LINK)
+    for k, slope in ((0, found.by_alpha), (1, found.by_inverse)):
+        for place in np.ndindex(7, 3):
+            step = np.zeros((7, 3))
+            step[place] = 1e-6
+            up, down = ([*at[:k], at[k] + sign * step, *at[k + 1 :]] for sign in (1, -1))
+            np.testing.assert_allclose(slope[place], (value(*up) - value(*down)) / 2e-6, rtol=1e-5, atol=1e-7)
+    up, down = (value(at[0], at[1], at[2] * np.exp(sign * 1e-6)) for sign in (1, -1))
+    np.testing.assert_allclose(found.by_noise, (up - down) / 2e-6, rtol=1e-5, atol=1e-7)
+
+
+def test_equal_samples_come_again_or_are_copies():
+    single, twins = np.eye(2)[[0, 1, 0, 1]], 2 * np.eye(2)[[0, 1]]
+    sure = np.tile([[0.99, 0.01]], (6, 1))
+    assert come_again(np.vstack([single, twins]), sure)  # most rows have one sample
+    assert not come_again(np.vstack([twins, twins, twins]), np.tile([[0.7, 0.3]], (6, 1)))  # never differ
+    assert come_again(np.ones((6, 2)), np.tile([[0.5, 0.5]], (6, 1)))  # differ as often as predicted
+    assert not come_again(np.vstack([single[:2], 3 * np.eye(2)[[0, 0, 0, 0]]]), sure)  # one class was repeated
 
 
 def test_labels_of_rows_are_those_of_their_samples():

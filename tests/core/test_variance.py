@@ -16,8 +16,7 @@ from sklearn.datasets import load_digits
 from core.operators.intersection_kernels import kernels
 from histogp._core.data import Rows
 from histogp._core.posterior import Posterior
-from histogp._core.solvers.problem import Noise, SolverOptions
-from histogp._core.training_targets import TrainingTargets
+from histogp._core.solvers.problem import Noise, SolverOptions, TrainingTargets
 from histogp._core.variance import METHODS, VarianceOptions
 from histogp._core.variance.calibrated import CALIBRATED, variances_of_differences
 from histogp._core.variance.sampled import SAMPLED

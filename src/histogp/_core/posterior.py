@@ -46,12 +46,12 @@ from histogp._core.solvers.problem import (
     Noise,
     Solution,
     SolverOptions,
+    TrainingTargets,
     factors_pay,
 )
 from histogp._core.solvers.system import MOST_OUTPUTS, System
 from histogp._core.support import SupportMean, quantized_mean
 from histogp._core.threads import Lazy, Versions
-from histogp._core.training_targets import TrainingTargets
 from histogp._core.variance import METHODS, Shape, Variance, VarianceMethod, VarianceOptions
 from histogp._core.variance.precise import shortfall_of
 from histogp.errors import ModelFileError

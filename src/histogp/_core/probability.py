@@ -13,9 +13,8 @@ from histogp._core.data import Array, Rows
 from histogp._core.likelihood import exact_likelihood
 from histogp._core.operators.contract import Features, KernelOperator, tuning_of, updates_of
 from histogp._core.solvers import direct_options
-from histogp._core.solvers.problem import Noise
+from histogp._core.solvers.problem import Noise, TrainingTargets
 from histogp._core.threads import single_threaded_blas
-from histogp._core.training_targets import TrainingTargets
 from histogp._core.variance import VarianceOptions
 from histogp._core.variance.calibrated import CALIBRATED, FEWEST_SAMPLES
 

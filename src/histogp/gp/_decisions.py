@@ -28,8 +28,7 @@ from histogp._core.search.leave_one_out import (
 from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import Row
 from histogp._core.search.space import Space
-from histogp._core.solvers.problem import Noise
-from histogp._core.training_targets import TrainingTargets
+from histogp._core.solvers.problem import Noise, TrainingTargets
 from histogp.kernels import Constant, Gaussian, HistogramIntersection, Kernel, Laplacian, Sum
 
 # What users write to leave a kernel or a noise to data.

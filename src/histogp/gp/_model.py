@@ -13,8 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
-from histogp._core.data import Array, Rows
-from histogp._core.equal_rows import content_hash, number_added, number_rows
+from histogp._core.data import Array, Rows, content_hash, number_added, number_rows
 from histogp._core.layouts import Grid
 from histogp._core.operators.contract import (
     Approximate,
@@ -473,12 +472,13 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             X, y = X[encoded.kept], None if y is None else y[encoded.kept]
         announce_compilation()
         numbered = number_rows(X, number_of_threads(self.n_jobs))
-        encoded = encoded.placed(numbered)
+        samples = replace(encoded.samples, row_of=numbered.row_of, hashes=numbered.hashes)
+        encoded = replace(encoded, samples=samples)
         metadata = {"sample_weight": encoded.samples.weights}
         of_fit = {"estimator": self, "X": X, "y": y, "metadata": metadata}
         context.call_on_fit_task_begin(**of_fit)
         distinct = X if len(numbered.first) == X.shape[0] else X[numbered.first]
-        self._left_open = left_open(self.kernel, self.noise)
+        self._left_open = left_open(self.kernel, self.noise) if AUTO in (self.kernel, self.noise) else ""
         self._fit_kernel = as_kernel("hik" if self.kernel == AUTO else self.kernel)
         self._learn_rows(encoded, distinct, context, of_fit)
 
@@ -488,7 +488,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         of_fit : what scikit-learn's callbacks are told
         """
         task, n_samples = self._task(), len(encoded.samples.ids)
-        decision = self._decide(task, encoded, X)
+        decision = self._decide(task, encoded, X) if self._left_open else Decision(self._fit_kernel, float(self.noise))
         problem = task.problem(encoded, decision.noise)
         adapted = clone(decision.kernel)._adapt(X, problem.row_targets, decision.noise)
         operator = adapted.kernel._operator(adapted.value, X, number_of_threads(self.n_jobs))
@@ -558,8 +558,6 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         """The kernel and the noise that the parameters name; what they leave to data is found on some rows of X."""
         start = START_NOISE if task.has_labels else LIKENESS_NOISE
         noise = start if self._left_open in ("all", "noise") else float(self.noise)
-        if not self._left_open:
-            return Decision(self._fit_kernel, noise)
         given = task.problem(encoded, noise).searched
         hashes = content_hash(X) if encoded.samples.hashes is None else encoded.samples.hashes
         kernels: list[Kernel] = [self._fit_kernel]
@@ -764,7 +762,9 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             )
         self.kernel_ = tuned.kernel
         self.noise_ = tuned.noise_value
-        codec = self._without_shortfall(task.complete_codec(encoded, posterior, self.noise_, self._options))
+        codec, shortfall = task.complete_codec(encoded, posterior, self.noise_, self._options)
+        if shortfall is not None:
+            warn(shortfall, VarianceWarning)
         self._install(posterior, codec, encoded.samples)
         self.feature_relevance_ = posterior.operator.relevance()
         self.n_samples_ = len(encoded.samples.ids)
@@ -786,7 +786,8 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         if samples is None:
             return
         self._samples = samples
-        alpha = posterior.given.sample_alpha(posterior.alpha)
+        given = posterior.given
+        alpha = posterior.alpha if given.row_of is None else given.sample_alpha(posterior.alpha)
         self.alpha_ = alpha[:, 0] if codec.is_vector else alpha[:]
         self.ids_ = samples.ids[:]
         for view in (self.alpha_, self.ids_):

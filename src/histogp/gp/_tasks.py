@@ -11,14 +11,12 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d, co
 from sklearn.utils.multiclass import check_classification_targets
 
 from histogp._classes import balanced_noise, carried_over, class_weights, codes_in, merged
-from histogp._core.data import Array, Rows
-from histogp._core.equal_rows import NumberedRows
+from histogp._core.data import Array, NumberedRows, Rows
 from histogp._core.operators.contract import Features, updates_of
 from histogp._core.posterior import Posterior, PredictionOptions
 from histogp._core.predict_only import Predictor
 from histogp._core.predictors import Classes, Codec, Inliers, Reals
-from histogp._core.solvers.problem import Noise
-from histogp._core.training_targets import TrainingTargets
+from histogp._core.solvers.problem import Noise, TrainingTargets
 from histogp._core.variance import METHODS, Variance
 
 # The part of normal samples, left out of training one at a time, that count as outliers by default.
@@ -120,11 +118,6 @@ class Encoded(Generic[C]):
         """The samples with the rows that were found for the last ones."""
         return replace(self, samples=self.samples.placed(found))
 
-    def targets(self, noise: Noise, unit: float, shared: Noise | None = None) -> TrainingTargets:
-        """What the samples say, with their noise; ``unit`` and ``shared`` as `TrainingTargets` has them."""
-        samples = self.samples
-        return TrainingTargets(self.codec.encode(samples.y), noise, samples.shared_rows, unit, shared)
-
 
 class Task(Protocol[C]):
     """What differs between kinds of estimators.
@@ -189,7 +182,8 @@ class Classification:
             raise ValueError("A classifier needs at least 2 classes; the data contain only one class.")
         if declared is None and isinstance(self.class_weight, dict):
             compute_class_weight(self.class_weight, classes=classes, y=y)  # refuses classes that it does not name
-        weights = self._without_ignored(y, weights)
+        if isinstance(self.class_weight, dict):
+            weights = self._without_ignored(y, weights)
         if not weights.any():
             raise ValueError(
                 "class_weight and sample_weight together leave no sample with a positive weight; give some."
@@ -201,7 +195,8 @@ class Classification:
     ) -> Encoded[Classes]:
         check_classification_targets(y)
         classes = merged(codec.classes, y if declared is None else merged(declared, y))
-        weights = self._without_ignored(y, weights)
+        if isinstance(self.class_weight, dict):
+            weights = self._without_ignored(y, weights)
         known = replace(samples, y=codes_in(classes, codec.classes)[samples.y])
         return Encoded(Classes(classes), known.joined(Samples.given(codes_in(classes, y), weights)), weights > 0)
 
@@ -215,21 +210,26 @@ class Classification:
         had = np.unique(codes)
         codes[index] = codes_in(classes, y)
         kept = np.ones(len(codes), bool)
-        kept[index] = self._without_ignored(y, np.ones(len(y))) > 0
+        if isinstance(self.class_weight, dict):
+            kept[index] = self._without_ignored(y, np.ones(len(y))) > 0
         return _without_lost_classes(classes, had, replace(samples, y=codes), kept)
 
     def forget(self, codec: Classes, samples: Samples, kept: Array) -> Encoded[Classes]:
         return _without_lost_classes(codec.classes, np.unique(samples.y), samples, kept)
 
     def problem(self, encoded: Encoded[Classes], noise: float) -> TrainingTargets:
-        classes, codes, weights = encoded.codec.classes, encoded.samples.y, encoded.samples.weights
+        """Labels -1 and 1 of each class, with noise divided by the weights of samples and of their classes."""
+        samples, classes = encoded.samples, encoded.codec.classes
+        codes, weights = samples.y, samples.weights
+        targets = encoded.codec.encode(codes)
         if self.class_weight == "balanced-ovr":
-            return encoded.targets(balanced_noise(noise, codes, weights, len(classes)), noise, Noise(noise / weights))
+            own = balanced_noise(noise, codes, weights, len(classes))
+            return TrainingTargets(targets, own, samples.row_of, noise, Noise(noise / weights))
         if self.class_weight is not None:
             weights = weights * class_weights(self.class_weight, classes, codes, weights)[codes]
             if weights.min() == 0:
                 raise ValueError("class_weight is zero for samples that the model has learned: fit it again.")
-        return encoded.targets(Noise(noise / weights), noise)
+        return TrainingTargets(targets, Noise(noise / weights), samples.row_of, noise)
 
     def warm_start(self, alpha: Array, before: Classes, after: Classes, shared_noise: bool) -> Array:
         return carried_over(alpha, before.classes, after.classes, shared_noise)
@@ -245,8 +245,7 @@ class Classification:
 
     def _without_ignored(self, y: Array, weights: Array) -> Array:
         """The weights of samples, zero where that of their class is."""
-        setting = self.class_weight.items() if isinstance(self.class_weight, dict) else ()
-        ignored = [label for label, weight in setting if weight == 0]
+        ignored = [label for label, weight in self.class_weight.items() if weight == 0]
         return np.where(np.isin(y, ignored), 0.0, weights) if ignored else weights
 
 
@@ -293,7 +292,8 @@ class Regression:
         return self._encoded(samples.only(kept), codec.dtype, kept)
 
     def problem(self, encoded: Encoded[Reals], noise: float) -> TrainingTargets:
-        return encoded.targets(Noise(noise / encoded.samples.weights), noise)
+        samples = encoded.samples
+        return TrainingTargets(encoded.codec.encode(samples.y), Noise(noise / samples.weights), samples.row_of, noise)
 
     def warm_start(self, alpha: Array, before: Reals, after: Reals, shared_noise: bool) -> Array:
         return alpha * np.reshape(before.unit / after.unit, -1)
@@ -361,7 +361,8 @@ class OneClass:
                 f'contamination="auto" needs the variance itself, of which method={self.method!r} is only a bound: '
                 "give a number as contamination, or another method."
             )
-        return encoded.targets(Noise(noise / encoded.samples.weights), noise)
+        samples = encoded.samples
+        return TrainingTargets(encoded.codec.encode(samples.y), Noise(noise / samples.weights), samples.row_of, noise)
 
     def warm_start(self, alpha: Array, before: Inliers, after: Inliers, shared_noise: bool) -> Array:
         return alpha

@@ -17,8 +17,7 @@ from histogp._core.search.leave_one_out import ENOUGH_STEPS, search_leave_one_ou
 from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import OptimizationOptions, Optimum, Row, optimize_likelihood
 from histogp._core.search.space import Space
-from histogp._core.solvers.problem import SolverOptions
-from histogp._core.training_targets import TrainingTargets
+from histogp._core.solvers.problem import SolverOptions, TrainingTargets
 from histogp._sklearn import warn
 from histogp.exceptions import NotConvergedWarning
 from histogp.kernels import Kernel

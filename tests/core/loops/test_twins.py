@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from oracles import chi2_kernel, close, histograms, octave_nodes, read_grid
 
-from histogp._core._numba import chi2_loops, column_loops, hash_loops, pair_loops, table_loops
+from histogp._core._numba import chi2_loops, column_loops, pair_loops, table_loops
 from histogp._core.data import Rows, SortedColumns
 
 X = np.vstack([histograms(70, 9), np.zeros((1, 9))])
@@ -103,15 +103,15 @@ def test_count_and_transpose():
 
 
 def test_hash_rows():
-    columns = np.arange(1, 10, dtype=np.uint64) * hash_loops.STEP
+    columns = np.arange(1, 10, dtype=np.uint64) * column_loops.STEP
     z = X.view(np.uint64) ^ columns
-    z = (z ^ (z >> np.uint64(30))) * hash_loops.FIRST
-    z = (z ^ (z >> np.uint64(27))) * hash_loops.SECOND
+    z = (z ^ (z >> np.uint64(30))) * column_loops.FIRST
+    z = (z ^ (z >> np.uint64(27))) * column_loops.SECOND
     expected = np.where(X != 0, z ^ (z >> np.uint64(31)), np.uint64(0)).sum(axis=1)
     out = np.empty(len(X), np.uint64)
-    hash_loops.hash_dense_rows(X.view(np.uint64), out)
+    column_loops.hash_dense_rows(X.view(np.uint64), out)
     np.testing.assert_array_equal(out, expected)
-    hash_loops.hash_sparse_rows(ROWS.indptr, ROWS.column_of, ROWS.values.view(np.uint64), 0, len(X), out)
+    column_loops.hash_sparse_rows(ROWS.indptr, ROWS.column_of, ROWS.values.view(np.uint64), 0, len(X), out)
     np.testing.assert_array_equal(out, expected)
 
 

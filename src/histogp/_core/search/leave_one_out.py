@@ -43,6 +43,10 @@ MOST_WITHOUT_MATRIX = 500
 PRODUCT_ROWS = 128
 # Evaluations; more gain nothing on data that were not seen.
 ENOUGH_STEPS = 18
+# A step that lowers the loss by a smaller part is the last one, and so are three values that differ by less: a matrix
+# in single precision tells no more.
+LEAST_STEP = 1e-6
+FLAT_STEPS = 3
 # A part of a sum without which the loss, summed over samples, rises by less than this is not worth its time.
 DROPPED_LOSS = 1.0
 # Standard deviations of Gaussian priors around the start: of logarithms, of those of single weights, of the exponent of
@@ -175,8 +179,13 @@ def search_leave_one_out(
         first = search.evaluate(search.start)
         unit = max(1.0, float(np.linalg.norm(first[1] * search.widths)))
 
+        values: list[float] = []
+
         def scaled(z: Array) -> tuple[float, Array]:
             value, slope = search.evaluate(search.start + z * search.widths) if z.any() else first
+            values.append(value)
+            if len(values) >= FLAT_STEPS and np.ptp(values[-FLAT_STEPS:]) <= LEAST_STEP * abs(value):
+                raise StopIteration  # a line search in what is rounding
             return value / unit, slope * search.widths / unit
 
         found = optimize.minimize(
@@ -185,9 +194,11 @@ def search_leave_one_out(
             jac=True,
             method="L-BFGS-B",
             bounds=(search.bounds - search.start[:, None]) / search.widths[:, None],
-            options={"maxfun": max_steps},
+            options={"maxfun": max_steps, "ftol": LEAST_STEP},
         )
         converged = bool(found.nfev < max_steps) or max_steps >= ENOUGH_STEPS
+    except StopIteration:
+        converged = True
     except (KeyboardInterrupt, StoppedError):
         interrupted, converged = True, True
     if search.best is None:

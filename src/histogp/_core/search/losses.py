@@ -98,7 +98,9 @@ class RowLoss:
         if self.weights.max(initial=0.0) <= 1:
             return self
         if not self.is_classification:
-            return replace(self, one_by_one=come_again(self.weights[:, None]))
+            # Real values of measurements differ; if they do not, one is a copy of the other.
+            differ = np.mean(self.scatter[self.weights > 1].max(axis=1) > 0)
+            return replace(self, one_by_one=come_again(self.weights[:, None]) and bool(differ > 0.5))
         predicted = np.exp(link.log_probabilities(scores))
         return replace(self, one_by_one=come_again(label_counts(self.targets, self.weights), predicted))
 

@@ -13,9 +13,8 @@ from histogp._core.operators.contract import KernelOperator, Matrix, tuning_of, 
 from histogp._core.search.space import Space
 from histogp._core.solvers import build_system
 from histogp._core.solvers.preconditioner import Preconditioner, make_preconditioner
-from histogp._core.solvers.problem import Noise, SolverOptions
+from histogp._core.solvers.problem import Noise, SolverOptions, TrainingTargets
 from histogp._core.solvers.subspace import Subspace, leading_subspace
-from histogp._core.training_targets import TrainingTargets
 
 # Dimension of the subspace from which the determinant is bounded, at least.
 FEWEST_EIGENVALUES = 48
