@@ -390,6 +390,7 @@ class Sum(PairwiseKernel):
         return "is a sum of its own"
 
     def _check(self) -> None:
+        """Refuse parameters that make no sense, also those of parts."""
         if self._keeps_operators and self._own_heights():
             raise ValueError(
                 f'approximation="parts" shares nothing: set {self._own_heights()[0]} of each part, not of the sum.'
