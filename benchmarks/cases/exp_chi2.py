@@ -115,7 +115,9 @@ def _of_texts(X: Any, y: np.ndarray, X_test: Any, y_test: np.ndarray, n_componen
     """Kernels on shares of words, with the default noise; others on what suits them."""
     waves = ExpChi2(n_components, approximation="fourier")
     kernels = {"hik": "hik", "chi2": Chi2(), "exp-chi2": ExpChi2(), "exp-chi2, waves": waves}
-    models: dict[str, Any] = {name: HistogramGPClassifier(kernel, random_state=0) for name, kernel in kernels.items()}
+    models: dict[str, Any] = {
+        name: HistogramGPClassifier(kernel, noise=0.1, random_state=0) for name, kernel in kernels.items()
+    }
     models["LinearSVC"] = LinearSVC(random_state=0)
     models["LinearSVC, tf-idf"] = make_pipeline(TfidfTransformer(sublinear_tf=True), LinearSVC(random_state=0))
     models["ComplementNB"] = ComplementNB()

@@ -28,13 +28,13 @@ _peer = partial(case, group="peers", data="fashion-mnist", smoke={"n": 600})
 @_peer("histogp_exact")
 def histogp_exact(n: int = N_TRAIN) -> dict[str, float]:
     """histogp, exact prediction."""
-    return _measured(n, HistogramGPClassifier(random_state=0))
+    return _measured(n, HistogramGPClassifier("hik", noise=0.1, random_state=0))
 
 
 @_peer("histogp_quantized")
 def histogp_quantized(n: int = N_TRAIN) -> dict[str, float]:
     """histogp, quantized prediction."""
-    return _measured(n, HistogramGPClassifier(random_state=0, prediction="quantized"))
+    return _measured(n, HistogramGPClassifier("hik", noise=0.1, random_state=0, prediction="quantized"))
 
 
 @_peer("histogp_poly")

@@ -31,7 +31,7 @@ def prediction(scale: float = 1) -> dict[str, float]:
     test = X[-n_test:]
     microseconds = {}
     for n in PREDICTION_SIZES:
-        clf = HistogramGPClassifier(random_state=0).fit(X[: scaled(n, scale)], y[: scaled(n, scale)])
+        clf = HistogramGPClassifier("hik", noise=0.1, random_state=0).fit(X[: scaled(n, scale)], y[: scaled(n, scale)])
         for kind in ("exact", "quantized"):
             clf.set_params(prediction=kind)
             duration = seconds(lambda clf=clf: clf.decision_function(test), repeats=15)
@@ -58,7 +58,7 @@ def quantized_fashion(n: int = 60_000) -> dict[str, float]:
     """Quantized against exact predictions of Fashion-MNIST, 10 classes, and model files."""
     X_train, y_train, X_test, y_test = fashion_mnist()
     warm_up(X_train, y_train)
-    clf = HistogramGPClassifier(random_state=0).fit(X_train[:n], y_train[:n])
+    clf = HistogramGPClassifier("hik", noise=0.1, random_state=0).fit(X_train[:n], y_train[:n])
     exact = clf.decision_function(X_test.astype(np.float64))
     results = {}
     for kind in ("nearest", "linear"):
@@ -117,7 +117,9 @@ def predict_command(n_rows: int = 1_000_000, n_train: int = 60_000) -> dict[str,
 def _write_model(path: Path, n_train: int) -> None:
     """A model that only predicts, from a table."""
     X_train, y_train, _, _ = fashion_mnist()
-    clf = HistogramGPClassifier(random_state=0, prediction="quantized").fit(X_train[:n_train], y_train[:n_train])
+    clf = HistogramGPClassifier("hik", noise=0.1, random_state=0, prediction="quantized").fit(
+        X_train[:n_train], y_train[:n_train]
+    )
     clf.save(path, include_training=False)
 
 

@@ -44,7 +44,7 @@ def query_times(n_pool: int = 50_000, n_labeled: int = 2_000) -> dict[str, float
     results = {}
     for strategy in (*SIMPLE, "uncertainty+", "expected-change", *BATCHES):
         for _ in range(2):  # the first one compiles
-            clf = HistogramGPClassifier(random_state=0).fit(X[labeled], y[labeled])
+            clf = HistogramGPClassifier("hik", noise=0.1, random_state=0).fit(X[labeled], y[labeled])
             _, duration = timed(
                 lambda clf=clf, strategy=strategy: query(clf, X[pool], strategy, batch_size=10, random_state=0)
             )
@@ -127,7 +127,7 @@ def _board(seed: int, strategy: str) -> Curve:
     rng = np.random.default_rng(seed)
     start = np.concatenate([rng.choice(np.flatnonzero(y == k), 8, replace=False) for k in (0, 1)])
     rest = np.setdiff1d(np.arange(len(y)), start)
-    clf = HistogramGPClassifier(n_jobs=1).fit(X[start], y[start])
+    clf = HistogramGPClassifier("hik", noise=0.1, n_jobs=1).fit(X[start], y[start])
     learner = ActiveLearner(clf, X[rest], strategy, random_state=seed)
     return learner.run(
         y[rest], max(BOARD_POINTS), scoring=lambda model: balanced_accuracy_score(y_test, model.predict(X_test))
@@ -142,7 +142,7 @@ def _task(data: str, n_negative: int, seed: int, strategy: str) -> Curve:
     rows = np.stack([rng.permutation(np.flatnonzero(y == k))[: IN_POOL + TESTED] for k in classes])
     start, pool, test = rows[:, :2].ravel(), rows[:, 2:IN_POOL].ravel(), rows[:, IN_POOL:].ravel()
     is_positive = y == classes[0]
-    clf = HistogramGPClassifier(n_jobs=1).fit(X[start], is_positive[start])
+    clf = HistogramGPClassifier("hik", noise=0.1, n_jobs=1).fit(X[start], is_positive[start])
     learner = ActiveLearner(clf, X[pool], strategy, random_state=seed)
     scoring = lambda model: roc_auc_score(is_positive[test], model.decision_function(X[test]))  # noqa: E731
     return learner.run(is_positive[pool], TASK_BUDGET, scoring=scoring)

@@ -55,7 +55,7 @@ def variance_chain(scale: float = 1) -> dict[str, float]:
         ("fashion", X[:n], y[:n], X_test[:n_test].astype(np.float64)),
         ("bags", bags, labels, bags_test),
     ):
-        clf = HistogramGPClassifier(random_state=0).fit(X_train, y_train)
+        clf = HistogramGPClassifier("hik", noise=0.1, random_state=0).fit(X_train, y_train)
         prior = np.asarray(test.sum(axis=1))[:, None]
         fine = _latent(clf, test, "fine", n_eigenvectors=[8, 2, 0])
         others = [_latent(clf, test, method)[:, None] for method in ("coarse", "coarse-quantized")]
@@ -77,7 +77,7 @@ def variance_dense(n: int = 3_000) -> dict[str, float]:
     system[np.diag_indices_from(system)] += 0.1
     explained = np.einsum("ij,ij->j", cross, cho_solve(cho_factor(system, lower=True), cross))
     dense = X_test.sum(axis=1) - explained
-    clf = HistogramGPClassifier(solver="cg", random_state=0).fit(X, y)
+    clf = HistogramGPClassifier("hik", noise=0.1, solver="cg", random_state=0).fit(X, y)
     results = {"smallest_share": float(np.min(dense / X_test.sum(axis=1)))}
     for name, tol in (("tight", 1e-8), ("default", 1e-4)):
         ratio = _latent(clf, X_test, "precise", tol=tol) / dense
@@ -103,13 +103,13 @@ def variance_times(scale: float = 1) -> dict[str, float]:
         ("coarse", test.shape[0], 15),
         ("coarse-quantized", test.shape[0], 15),
     ):
-        clf, rows = HistogramGPClassifier(random_state=0).fit(X, y), test[:n_rows]
+        clf, rows = HistogramGPClassifier("hik", noise=0.1, random_state=0).fit(X, y), test[:n_rows]
         name = method.replace("-", "_")
         results[f"{name}_preparation"] = _preparation(clf, test[:1], method)
         duration = seconds(lambda clf=clf, rows=rows, method=method: clf.predict_variance(rows, method), repeats)
         results[f"{name}_us"] = 1e6 * duration / n_rows
     # The more rows are asked for, the better the preconditioner.
-    clf, rows = HistogramGPClassifier(random_state=0).fit(X, y), test[:some]
+    clf, rows = HistogramGPClassifier("hik", noise=0.1, random_state=0).fit(X, y), test[:some]
     first, second = (timed(lambda: clf.predict_variance(rows))[1] for _ in range(2))
     return {**results, "precise_preparation": first - second, "precise_us": 1e6 * second / some}
 
@@ -122,7 +122,7 @@ def sampled_times(scale: float = 1) -> dict[str, float]:
         X, y, test = _bags(scaled(n, scale), scaled(N_TEST, scale))
         if n == SAMPLED_SIZES[0]:
             _load_variances(X, y)
-        clf = HistogramGPClassifier(random_state=0).fit(X, y)
+        clf = HistogramGPClassifier("hik", noise=0.1, random_state=0).fit(X, y)
         results[f"preparation_{n}"] = _preparation(clf, test[:1], "sampled")
         duration = seconds(lambda clf=clf, test=test: clf.predict_variance(test, "sampled"), repeats=15)
         results[f"us_{n}"] = 1e6 * duration / test.shape[0]
@@ -208,7 +208,9 @@ def calibrated_far(n: int = FASHION_SIZE) -> dict[str, float]:
     X, y, X_test, y_test = fashion_mnist()
     rng = np.random.default_rng(0)
     near, test = np.flatnonzero(y < 5)[:n], X_test[:1_000]
-    of_five, of_all = (HistogramGPClassifier(random_state=0).fit(X[train], y[train]) for train in (near, slice(n)))
+    of_five, of_all = (
+        HistogramGPClassifier("hik", noise=0.1, random_state=0).fit(X[train], y[train]) for train in (near, slice(n))
+    )
     results: dict[str, float] = {}
     for name, clf, rows in zip(
         FAR,
@@ -292,7 +294,7 @@ def sample_y(n_draws: int = 10_000) -> dict[str, float]:
     solved = np.linalg.solve(system + 0.1 * np.eye(300), np.column_stack([cross, (y - y.mean()) / y.std()]))
     latent = y.var() * (own - cross.T @ solved[:, :-1])
     mean = y.mean() + y.std() * cross.T @ solved[:, -1]
-    reg = HistogramGPRegressor(noise=0.1, normalize_y=True).fit(X, y)
+    reg = HistogramGPRegressor("hik", noise=0.1, normalize_y=True).fit(X, y)
     results: dict[str, float] = {}
     for name, noise in zip(NOISY, (0.0, 0.1 * y.var()), strict=True):
         wanted = latent + noise * np.eye(12)
@@ -317,7 +319,7 @@ def _latent(clf: Any, X: Any, method: str, **options: Any) -> np.ndarray:
 
 def _load_variances(X: Any, y: np.ndarray) -> None:
     """Load the compiled code of all methods."""
-    clf = HistogramGPClassifier(random_state=0).fit(X[:2_500], y[:2_500])
+    clf = HistogramGPClassifier("hik", noise=0.1, random_state=0).fit(X[:2_500], y[:2_500])
     for method in ("precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"):
         clf.predict_variance(X[:10], method)
 
@@ -335,10 +337,10 @@ def _errors(found: np.ndarray, exact: np.ndarray) -> dict[str, float]:
 
 def _bias(X: Any, y: np.ndarray, test: Any, n_seeds: int) -> dict[str, float]:
     """Draws of all seeds against the precise variance."""
-    exact = _latent(HistogramGPClassifier(random_state=0).fit(X, y), test, "precise")
+    exact = _latent(HistogramGPClassifier("hik", noise=0.1, random_state=0).fit(X, y), test, "precise")
     ratios = np.array(
         [
-            _latent(HistogramGPClassifier(random_state=seed).fit(X, y), test, "sampled") / exact
+            _latent(HistogramGPClassifier("hik", noise=0.1, random_state=seed).fit(X, y), test, "sampled") / exact
             for seed in range(n_seeds)
         ]
     )
@@ -356,7 +358,7 @@ def _calibrated_times(X: Any, y: np.ndarray, test: Any, n_seeds: int) -> dict[st
     _load_variances(X, y)
     fits, preparations = [], []
     for seed in range(n_seeds):
-        clf, duration = timed(lambda seed=seed: HistogramGPClassifier(random_state=seed).fit(X, y))
+        clf, duration = timed(lambda seed=seed: HistogramGPClassifier("hik", noise=0.1, random_state=seed).fit(X, y))
         fits.append(duration)
         preparations.append(_preparation(clf, test[:1], "calibrated"))
     return {
@@ -371,7 +373,7 @@ def _calibrated_error(X: Any, y: np.ndarray, test: Any, n_seeds: int) -> dict[st
     exact = None
     rows = []
     for seed in range(n_seeds):
-        clf = HistogramGPClassifier(random_state=seed).fit(X, y)
+        clf = HistogramGPClassifier("hik", noise=0.1, random_state=seed).fit(X, y)
         if exact is None:
             exact = _latent(clf, test, "precise")
         rows.append({**_errors(_latent(clf, test, "calibrated"), exact), "estimate": clf.variance_error_})
@@ -388,10 +390,10 @@ def _calibrated_error(X: Any, y: np.ndarray, test: Any, n_seeds: int) -> dict[st
 
 def _probabilities(X: np.ndarray, y: np.ndarray, test: np.ndarray, noise: float) -> dict[str, np.ndarray]:
     """Ours, a temperature from a held-out fifth, and the Dirichlet regression."""
-    clf = HistogramGPClassifier(noise=noise, random_state=0).fit(X, y)
+    clf = HistogramGPClassifier("hik", noise=noise, random_state=0).fit(X, y)
     ours, scores = clf.predict_proba(test), clf.decision_function(test)
     X_part, X_held, y_part, y_held = train_test_split(X, y, test_size=0.2, random_state=0, stratify=y)
-    part = HistogramGPClassifier(noise=noise, random_state=0).fit(X_part, y_part)
+    part = HistogramGPClassifier("hik", noise=noise, random_state=0).fit(X_part, y_part)
     held = part.decision_function(X_held)
     cost = lambda factor: log_loss(y_held, softmax(np.exp(factor) * held, axis=1))  # noqa: E731
     factor = np.exp(minimize_scalar(cost, bounds=(-3, 6), method="bounded").x)
@@ -410,11 +412,14 @@ def _of_probabilities(found: dict[str, np.ndarray], y: np.ndarray) -> dict[str, 
 
 def _detectors() -> Iterator[tuple[str, Any]]:
     """Ours, and those of others on raw and on square-rooted features."""
-    yield "ours", HistogramGPOneClass(random_state=0)
+    yield "ours", HistogramGPOneClass("hik", noise=0.1, contamination=0.1, random_state=0)
     for criterion in ("mean", "ratio"):
-        yield f"ours {criterion}", HistogramGPOneClass(criterion=criterion, random_state=0)
+        yield (
+            f"ours {criterion}",
+            HistogramGPOneClass("hik", noise=0.1, contamination=0.1, criterion=criterion, random_state=0),
+        )
     for method in ("fine", "coarse", "coarse-quantized", "sampled", "calibrated"):
-        yield f"ours {method}", HistogramGPOneClass(method=method, random_state=0)
+        yield f"ours {method}", HistogramGPOneClass("hik", noise=0.1, contamination=0.1, method=method, random_state=0)
     for features in ("raw", "roots"):
         yield f"OneClassSVM {features}", OneClassSVM()
         yield f"IsolationForest {features}", IsolationForest(random_state=0)
