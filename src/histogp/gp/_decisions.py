@@ -25,6 +25,7 @@ from histogp._core.search.leave_one_out import (
     search_leave_one_out,
     varying_variance,
 )
+from histogp._core.search.noise_trial import left_out_rows
 from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import Row
 from histogp._core.search.space import Space
@@ -59,13 +60,13 @@ class Decision:
     """A kernel and a noise that leave nothing to data.
 
     path : evaluations of the search by the names of columns, or None without a search
-    saw_some : whether the noise was found on some of the rows only
+    left_out : numbers of rows on which the noise is to be tried, if it was found on some of the rows only
     """
 
     kernel: Kernel
     noise: float
     path: dict[str, Array] | None = None
-    saw_some: bool = False
+    left_out: Array | None = None
 
 
 def starting_kernels(X: Any, scale: float = 1.0) -> list[Sum]:
@@ -86,7 +87,8 @@ def starting_kernels(X: Any, scale: float = 1.0) -> list[Sum]:
     kernel = Sum(parts, weights="ard", shift=0.0 if keeps_zeros else lowest, n_components=n_components)
     if not keeps_zeros or lowest.min() < 0:
         return [kernel]
-    sums = np.asarray(X.sum(axis=1), np.float64).ravel()
+    rows = Rows.from_array(X)
+    sums = np.sort(rows.row_sums(rows.values))
     if not sums.any():
         return [kernel]
     several = [clone(kernel).set_params(weights=1 / float(sums.mean()))]
@@ -127,16 +129,17 @@ def decide(
     """
     targets, weights, scatter = given.row_targets, given.row_weights, given.row_scatter
     codes = codes_of(targets) if is_classification else np.zeros(len(targets), int)
-    if len(targets) < FEWEST_SEARCHED or np.bincount(codes).max() < 2:
-        return settled(kernels[0], noise, X, targets)
     some = np.argsort(hashes)[:UNIT_SAMPLES]
+    if len(targets) < FEWEST_SEARCHED or np.bincount(codes).max() < 2:
+        return settled(kernels[0], noise, X[some], targets[some])
     chosen = sampled(codes, hashes, number_searched(targets.shape[1]))
     squares = None if scatter is None else scatter[chosen]
     sample = Sample(X[chosen], given.row_noise.subset(chosen), targets[chosen], weights[chosen], squares)
     options = finds, is_classification, n_threads, report
     found = [_searched(kernel, noise, X[some], targets[some], sample, *options) for kernel in kernels]
     best = min(found, key=lambda one: one[0])[1]
-    return replace(best, saw_some=finds != "kernel" and len(chosen) < len(targets))
+    is_open = finds != "kernel" and len(chosen) < len(targets)
+    return replace(best, left_out=left_out_rows(hashes) if is_open else None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,6 +41,7 @@ from histogp.gp._decisions import (
     AUTO,
     LIKENESS_NOISE,
     START_NOISE,
+    UNIT_SAMPLES,
     Decision,
     decide,
     left_open,
@@ -545,10 +546,10 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
                 2,
                 reconstruction_attributes=lambda: state(encoded.codec, present(), residuals.max()),
             ),
-            keep=decision.saw_some,
+            keep=decision.left_out is not None,
         )
-        if decision.saw_some:
-            tuned, posterior, solution = self._with_tried_noise(task, tuned, posterior, solution)
+        if decision.left_out is not None:
+            tuned, posterior, solution = self._with_tried_noise(task, decision.left_out, tuned, posterior, solution)
         for name in SEARCH_ATTRIBUTES:
             self.__dict__.pop(name, None)
         self._set_fitted(task, encoded, tuned, posterior, solution, (0, n_samples))
@@ -561,12 +562,14 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         noise = start if self._left_open in ("all", "noise") else float(self.noise)
         given = task.problem(encoded, noise).searched
         hashes = content_hash(X) if encoded.samples.hashes is None else encoded.samples.hashes
+        in_order = np.argsort(hashes)
         kernels: list[Kernel] = [self._fit_kernel]
         if self._left_open != "noise":
-            scale = 1.0 if task.is_classification else float(np.mean(given.row_targets**2)) or 1.0
+            scale = 1.0 if task.is_classification else float(np.mean(given.row_targets[in_order] ** 2)) or 1.0
             kernels = list(starting_kernels(X, scale))
         if not task.has_labels:
-            return with_unit(kernels[0], noise, X) if self._left_open == "noise" else likeness(kernels[0], noise, X)
+            some = X[in_order[:UNIT_SAMPLES]]
+            return (with_unit if self._left_open == "noise" else likeness)(kernels[0], noise, some)
         if self.optimize is not None:
             return Decision(kernels[0], noise)
 
@@ -587,15 +590,15 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         )
 
     def _with_tried_noise(
-        self, task: Task[Any], tuned: Tuned, posterior: Posterior, solution: Solution
+        self, task: Task[Any], left_out: Array, tuned: Tuned, posterior: Posterior, solution: Solution
     ) -> tuple[Tuned, Posterior, Solution]:
-        """What was solved, or the same with another noise, if all samples say that it is better."""
+        """What was solved, or the same with another noise, if rows that are left out of all say that it is better."""
         options, is_classification = self._solver_options(), task.is_classification
-        factor, loss = promising_factor(posterior, options, is_classification=is_classification)
+        factor, loss = promising_factor(posterior, left_out, options, is_classification=is_classification)
         if factor != 1.0:
             given, rng = tuned.given.scaled(factor), np.random.default_rng(posterior.seed)
             other = condition(tuned.operator, given, options, rng, seed=posterior.seed, keep=True)
-            found = left_out_loss(other[0], options, is_classification=is_classification)[0]
+            found = left_out_loss(other[0], left_out, options, is_classification=is_classification)[0]
             self._say(f"noise {tuned.noise_value * factor:.4g}: loss {found:.1f} of left-out samples after {loss:.1f}")
             if found < loss:
                 tuned = replace(tuned, noise_value=tuned.noise_value * factor, given=given)

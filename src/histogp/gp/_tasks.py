@@ -311,6 +311,9 @@ class Regression:
         y, weights = samples.y, samples.weights
         shift, unit = np.zeros(y.shape[1:]), np.ones(y.shape[1:])
         if self.normalize_y:
+            # To the last bit whatever the order of the samples, and a weight of two is two of them.
+            y, place = np.unique(y, axis=0, return_inverse=True)
+            weights = np.bincount(place.reshape(-1), weights)
             shift = np.average(y, axis=0, weights=weights)
             largest = np.abs(y - shift).max(axis=0)
             largest = np.where(largest > 0, largest, 1.0)  # the squares of very large targets would overflow

@@ -20,29 +20,32 @@ TRIED_FACTOR = 3.0
 LEAST_PROMISE = 1.0
 
 
-def left_out_rows(n_rows: int, seed: int) -> Array:
-    """Numbers of some rows by chance, ascending."""
-    if n_rows <= LEFT_OUT_ROWS:
-        return np.arange(n_rows)
-    return np.sort(np.random.default_rng(seed).choice(n_rows, LEFT_OUT_ROWS, replace=False))
+def left_out_rows(hashes: Array) -> Array:
+    """Numbers of some rows by their hashes (n_rows,), ascending: the same rows, whatever their order is."""
+    return np.sort(np.argsort(hashes)[:LEFT_OUT_ROWS])
 
 
-def promising_factor(posterior: Any, options: SolverOptions, *, is_classification: bool) -> tuple[float, float]:
+def promising_factor(
+    posterior: Any, index: Array, options: SolverOptions, *, is_classification: bool
+) -> tuple[float, float]:
     """A factor of the noise under which the loss of left-out rows may be smaller, or one; and the loss as it is.
 
     One where there are no factors to solve for many rows, or a noise for each output.
+
+    index : numbers of the rows that are left out
     """
     if posterior.noise.n_matrices > 1 or direct_options(posterior.operator, posterior.noise, options) is None:
         return 1.0, np.inf
-    value, slope = left_out_loss(posterior, options, is_classification=is_classification)
+    value, slope = left_out_loss(posterior, index, options, is_classification=is_classification)
     if abs(slope) * np.log(TRIED_FACTOR) < LEAST_PROMISE:
         return 1.0, value
     return (TRIED_FACTOR if slope < 0 else 1 / TRIED_FACTOR), value
 
 
-def left_out_loss(posterior: Any, options: SolverOptions, *, is_classification: bool) -> tuple[float, float]:
-    """The loss of some rows that are left out, summed over them, and its derivative for the logarithm of the noise."""
-    index = left_out_rows(posterior.operator.n_samples, posterior.seed)
+def left_out_loss(
+    posterior: Any, index: Array, options: SolverOptions, *, is_classification: bool
+) -> tuple[float, float]:
+    """The loss of rows that are left out one by one, summed, and its derivative for the logarithm of the noise."""
     direct = direct_options(posterior.operator, posterior.noise, options) or options
     columns = posterior.systems(direct).inverse_columns(index)
     alpha, noise = posterior.alpha, posterior.noise.sample

@@ -238,7 +238,10 @@ class TrainingTargets:
         # Precisions in units of that of the first sample: m equal ones come to its noise divided by m.
         ratio = self.noise.subset(leaders).diagonals() / self.noise.subset(members).diagonals()
         targets, noise = self.targets[first], self.noise.subset(first)
-        targets[rows] = _sums(place, ratio * self.targets[members], n_rows) / _sums(place, ratio, n_rows)
+        means = _sums(place, ratio * self.targets[members], n_rows) / _sums(place, ratio, n_rows)
+        # Rounding must not make equal targets differ.
+        differ = _sums(place, (self.targets[members] != self.targets[leaders]).astype(float), n_rows) > 0
+        targets[rows] = np.where(differ, means, targets[rows])
         sample = self.noise.sample
         ratio = sample[leaders] / sample[members]
         total = _sums(place, ratio[:, None], n_rows)
