@@ -63,8 +63,8 @@ def test_the_reading_that_suits_is_fitted(are_real):
     codes = rng.integers(2, size=90) if are_real else np.repeat(rng.integers(2, size=30), 3)
     calls = []
 
-    def fit(scores, codes, weights):
-        calls.append((scores, codes, weights))
+    def fit(scores, codes, weights, n):
+        calls.append((scores, codes, weights, n))
         return scores[0, 0]
 
     def log_probabilities(found, scores):
@@ -75,6 +75,8 @@ def test_the_reading_that_suits_is_fitted(are_real):
         labeled(rows, codes, scores=np.full((90, 1), 3.0)),
     )
     assert fit_to_left_out(fit, log_probabilities, whole, lambda: single) == (3 if are_real else 2)
-    for scores, of_class, weights in calls:
+    # Copies count as one sample, measurements as many.
+    assert [call[-1] for call in calls] == [len(calls[0][0]), 90][: len(calls)]
+    for scores, of_class, weights, _ in calls:
         assert len(scores) == len(of_class) == len(np.unique(np.column_stack([rows, codes]), axis=0))
         close(np.bincount(of_class, weights), np.bincount(codes).astype(float))

@@ -81,16 +81,16 @@ def leave_rows_out(posterior: Any, options: VarianceOptions) -> LeftOut:
     return LeftOut(index, means, latent, remainder, shortfall)
 
 
-def fit_temperature(means: Array, codes: Array, weights: Array) -> float:
+def fit_temperature(means: Array, codes: Array, weights: Array, n: float | None = None) -> float:
     """The factor on the scores with the largest likelihood of the labels under `log_probabilities`.
 
     means (n, M); codes (n,), the number of the class of each; weights (n,). Labels count as wrong with a probability of
-    one in n + 2, so that scores without an error give a finite factor.
+    one in n + 2, so that scores without an error give a finite factor; n may be given where scores stand for several.
     """
     scores = _of_classes(means)
     if np.abs(scores).max(initial=0.0) < NEGLIGIBLE_SCORE:  # nothing to learn from
         return 1.0
-    wanted = wanted_probabilities(codes, scores.shape[1]) * (weights / weights.mean())[:, None]
+    wanted = wanted_probabilities(codes, scores.shape[1], n) * (weights / weights.mean())[:, None]
 
     def cost(logarithm: float) -> float:
         return -float((wanted * log_softmax(np.exp(logarithm) * scores, axis=1)).sum())
@@ -100,9 +100,9 @@ def fit_temperature(means: Array, codes: Array, weights: Array) -> float:
     )
 
 
-def wanted_probabilities(codes: Array, n_classes: int) -> Array:
+def wanted_probabilities(codes: Array, n_classes: int, n: float | None = None) -> Array:
     """Labels (n,) as probabilities, (n, n_classes), that count as wrong with a probability of one in n + 2."""
-    doubt = 1 / (len(codes) + 2)
+    doubt = 1 / ((len(codes) if n is None else n) + 2)
     wanted = np.full((len(codes), n_classes), doubt / (n_classes - 1))
     wanted[np.arange(len(codes)), codes] = 1 - doubt
     return wanted
@@ -154,12 +154,12 @@ class Link:
 START_LINK = Link(3.0, 0.5)
 
 
-def fit_link(scores: Array, codes: Array, weights: Array) -> Link:
-    """The link with the largest likelihood of labels, with priors.
+def fit_link(scores: Array, codes: Array, weights: Array, n: float | None = None) -> Link:
+    """The link with the largest likelihood of labels, with priors; n as for `fit_temperature`.
 
     scores (n, M); codes (n,), the number of the class of each; weights (n,)
     """
-    return fit_link_to(scores, wanted_probabilities(codes, max(2, scores.shape[1])) * weights[:, None])
+    return fit_link_to(scores, wanted_probabilities(codes, max(2, scores.shape[1]), n) * weights[:, None])
 
 
 def fit_link_to(scores: Array, wanted: Array) -> Link:

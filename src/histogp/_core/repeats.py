@@ -43,15 +43,16 @@ class LabeledScores:
 
 
 def fit_to_left_out(
-    fit: Callable[[Array, Array, Array], Fitted],
+    fit: Callable[[Array, Array, Array, float], Fitted],
     log_probabilities: Callable[[Fitted, Array], Array],
     whole_rows: LabeledScores,
     single_samples: Callable[[], LabeledScores],
 ) -> Fitted:
-    """What ``fit(scores, codes, weights)`` makes of left-out scores, in the reading that suits equal samples.
+    """What ``fit(scores, codes, weights, n)`` makes of left-out scores, in the reading that suits equal samples.
 
-    Copies are left out together: a score that has seen one of them is too good. Repeated measurements are left out one
-    by one, because such scores are what new measurements will have; `come_again` tells them apart.
+    Copies are left out together: a score that has seen one of them is too good, and they count as one. Repeated
+    measurements are left out one by one, because such scores are what new measurements will have, and all of them
+    count; n is how many do. `come_again` tells them apart.
 
     Parameters
     ----------
@@ -60,12 +61,13 @@ def fit_to_left_out(
     single_samples : makes the scores of samples that were left out one by one
     """
     rows = whole_rows.merged()
-    found = fit(rows.scores, rows.codes, rows.weights)
+    found = fit(rows.scores, rows.codes, rows.weights, len(rows.codes))
     predicted = np.exp(log_probabilities(found, rows.scores))
     if not are_repeated_measurements(rows, predicted):
         return found
     samples = single_samples().merged()
-    return fit(samples.scores, samples.codes, samples.weights)
+    n = max(len(samples.codes), float(samples.weights.sum()))
+    return fit(samples.scores, samples.codes, samples.weights, n)
 
 
 def are_repeated_measurements(rows: LabeledScores, predicted: Array) -> bool:
@@ -73,7 +75,8 @@ def are_repeated_measurements(rows: LabeledScores, predicted: Array) -> bool:
     _, first, row = np.unique(rows.row_of, return_index=True, return_inverse=True)
     counts = np.zeros((len(first), predicted.shape[1]))
     np.add.at(counts, (row, rows.codes), rows.weights)
-    return come_again(counts, predicted[first])
+    has_pairs = counts.sum(axis=1).max(initial=0.0) > 1
+    return has_pairs and come_again(counts, predicted[first])
 
 
 def come_again(counts: Array, predicted: Array | None = None) -> bool:

@@ -139,7 +139,7 @@ class RowLoss:
         n_classes = counts.shape[1]
         chosen = codes[:, None] == np.arange(n_classes)
         labels = np.where(chosen, 1.0, -1.0)
-        doubt = 1 / (len(self.targets) + 2)
+        doubt = 1 / (max(len(self.targets), float(self.weights.sum())) + 2)
         wanted = counts[rows, codes][:, None] * np.where(chosen, 1 - doubt, doubt / (n_classes - 1))
         return rows, labels[:, 1:] if self.targets.shape[1] == 1 else labels, wanted
 
