@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from discovery import all_estimators, targets_for
+from discovery import all_estimators, given, targets_for
 from oracles import alike, histograms
 from scipy import sparse
 from sklearn import config_context
@@ -28,7 +28,8 @@ Y = {make: targets_for(make, X) for make in ESTIMATORS}
 @pytest.mark.slow
 @pytest.mark.usefixtures("non_negative_blobs")
 @parametrize_with_checks(
-    [make(**options) for make in ESTIMATORS for options in ({}, {"solver": "cg", "tol": 1e-10})]
+    [make(**options) for make in ESTIMATORS for options in ({}, {"solver": "cg", "tol": 1e-10}, {"kernel": "hik"})]
+    + [given(make, **options) for make in ESTIMATORS for options in ({}, {"solver": "cg", "tol": 1e-10})]
     + [
         HistogramGPOneClass("hik", noise=0.1, contamination=0.1, criterion="mean"),
         HistogramGPOneClass("hik", noise=0.1, contamination=0.1, criterion="ratio", method="calibrated"),

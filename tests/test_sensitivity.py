@@ -42,7 +42,7 @@ def test_a_perturbed_leaf_is_noticed(module, name, monkeypatch):
         assert any(fails(check) for check in twins if "count" in check.__name__)
         return
     assert any(fails(check) for check in twins)
-    if name in ("crowding", "scatter_rows") or module is column_loops:
+    if name in ("crowding", "scatter_rows") or name.startswith("hash"):
         return  # one only chooses between grids, and all are right; this operator does not need the others
     if module is chi2_loops:
         assert fails(test_maps.test_products_miss_the_kernel_by_equation_7)

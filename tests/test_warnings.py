@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from discovery import all_estimators
+from discovery import all_estimators, given
 from oracles import histograms
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -43,10 +43,7 @@ BOTH = [NotConvergedWarning, VarianceWarning]
 
 
 def make(estimator, **options):
-    options = {**FINE, **options}
-    if estimator is HistogramGPOneClass:
-        options.setdefault("contamination", 0.1)
-    return estimator(**options)
+    return given(estimator, **FINE | options)
 
 
 def fitted(estimator, **options):

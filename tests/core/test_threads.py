@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from discovery import given
 from joblib import Parallel, delayed
 from oracles import alike, histograms
 
@@ -23,7 +24,7 @@ Y = np.argmax(X[:, 1:5], axis=1)
 
 def test_one_and_two_threads_agree_to_rounding():
     options = dict(solver="cg", tol=1e-10, random_state=0)
-    one, two = (HistogramGPClassifier(n_jobs=n, **options).fit(X, Y) for n in (1, 2))
+    one, two = (given(HistogramGPClassifier, n_jobs=n, **options).fit(X, Y) for n in (1, 2))
     np.testing.assert_allclose(one.alpha_, two.alpha_, atol=1e-7)
     np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=1e-9)
 

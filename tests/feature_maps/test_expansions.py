@@ -50,8 +50,9 @@ def test_the_error_is_the_kernel_minus_the_products(method, n_terms):
 
 
 def test_the_error_falls_with_the_components():
-    errors = [np.abs(AdditiveChi2Map(n_terms=n).fit(X).approximation_error(X)).max() for n in (1, 3, 5, 7, 9)]
-    assert all(after < before / 3 for before, after in pairwise(errors))
+    errors = [np.abs(AdditiveChi2Map(n_terms=n).fit(X).approximation_error(X)) for n in (1, 3, 5, 7, 9)]
+    assert all(after.mean() < before.mean() / 5 for before, after in pairwise(errors))
+    assert all(after.max() < before.max() / 2 for before, after in pairwise(errors))
     by_method = {m: np.abs(AdditiveChi2Map(m).fit(X).approximation_error(X)).mean() for m in METHODS}
     assert by_method["direct"] < min(by_method["vz"], by_method["chebyshev"])
 

@@ -77,13 +77,13 @@ def test_a_refit_on_another_width_that_fails_leaves_the_old_width():
 def test_predict_refuses(make):
     with pytest.raises(ValueError, match="not fitted"):
         make().predict(X)
-    fitted = make().fit(X, Y)
-    with pytest.raises(ValueError, match=r"X has 3 features, but .* is expecting 5"):
-        fitted.predict(X[:, :3])
+    for fitted in (make().fit(X, Y), make("hik", noise=0.1).fit(X, Y)):
+        with pytest.raises(ValueError, match=r"X has 3 features, but .* is expecting 5"):
+            fitted.predict(X[:, :3])
+        with pytest.raises(ValueError, match="NaN"):
+            fitted.predict(altered(np.nan))
     with pytest.raises(ValueError, match="Negative values in data"):
         fitted.predict(altered(-1))
-    with pytest.raises(ValueError, match="NaN"):
-        fitted.predict(altered(np.nan))
 
 
 def test_an_interrupt_during_fit_leaves_the_previous_fit(monkeypatch):

@@ -36,11 +36,11 @@ SAMPLE = RNG.uniform(0.5, 2, N)
 NOISE = 0.1
 # Fifteen features: more rows than that are solved in their space, fewer in that of the rows.
 WAYS = {
-    "primal": (N, {}),
-    "primal by name": (N, {"solver": "cholesky"}),
-    "dual": (12, {}),
-    "cg": (N, {"solver": "cg", "tol": 1e-10}),
-    "cg with few rows": (12, {"solver": "cg", "tol": 1e-10}),
+    "primal": (N, {"noise": NOISE}),
+    "primal by name": (N, {"noise": NOISE, "solver": "cholesky"}),
+    "dual": (12, {"noise": NOISE}),
+    "cg": (N, {"noise": NOISE, "solver": "cg", "tol": 1e-10}),
+    "cg with few rows": (12, {"noise": NOISE, "solver": "cg", "tol": 1e-10}),
 }
 by_way = pytest.mark.parametrize("way", WAYS)
 
@@ -206,10 +206,10 @@ def test_a_model_of_many_examples_keeps_its_points(monkeypatch):
 
 
 MAKE = {
-    "classifier": (HistogramGPClassifier, Y),
-    "balanced": (partial(HistogramGPClassifier, class_weight="balanced-ovr"), Y),
-    "regressor": (partial(HistogramGPRegressor, normalize_y=True), TARGETS),
-    "one class": (HistogramGPOneClass, np.ones(N)),
+    "classifier": (partial(HistogramGPClassifier, noise=NOISE), Y),
+    "balanced": (partial(HistogramGPClassifier, noise=NOISE, class_weight="balanced-ovr"), Y),
+    "regressor": (partial(HistogramGPRegressor, noise=NOISE, normalize_y=True), TARGETS),
+    "one class": (partial(HistogramGPOneClass, noise=NOISE, contamination=0.1), np.ones(N)),
 }
 
 

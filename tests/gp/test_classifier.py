@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from discovery import all_transforms
+from discovery import all_transforms, given
 from oracles import Log, histograms, kernel_matrix
 from scipy import sparse
 from sklearn.datasets import load_digits
@@ -71,7 +71,7 @@ def test_shapes_of_the_fitted_attributes():
 @pytest.mark.parametrize("options", [{}, {"solver": "cg", "tol": 1e-12}])
 def test_class_weights_divide_the_noise(class_weight, options):
     weights = np.random.default_rng(0).uniform(0.5, 2, len(X))
-    clf = HistogramGPClassifier(class_weight=class_weight, **options).fit(X, Y3, weights)
+    clf = given(HistogramGPClassifier, class_weight=class_weight, **options).fit(X, Y3, weights)
     classes = np.unique(Y3)
     if class_weight == "balanced":
         per_class = [weights.sum() / (3 * weights[label == Y3].sum()) for label in classes]
@@ -84,7 +84,7 @@ def test_class_weights_divide_the_noise(class_weight, options):
 @pytest.mark.parametrize("options", [{}, {"solver": "cg", "tol": 1e-12}])
 @pytest.mark.parametrize("y", [Y2, Y3])
 def test_balanced_ovr_is_the_papers_label_dependent_noise(options, y):
-    clf = HistogramGPClassifier(noise=0.2, class_weight="balanced-ovr", **options).fit(X, y)
+    clf = HistogramGPClassifier("hik", noise=0.2, class_weight="balanced-ovr", **options).fit(X, y)
 
     def noise(label):
         share = np.mean(y == label)
@@ -109,7 +109,7 @@ def test_a_class_of_zero_weight_does_no_harm(class_weight):
     weights = np.where(Y3 == "red", 0.0, 1.0)
     options = dict(class_weight=class_weight, tol=1e-10)
     scores = [
-        HistogramGPClassifier(solver=solver, preconditioner_rank=rank, **options)
+        given(HistogramGPClassifier, solver=solver, preconditioner_rank=rank, **options)
         .fit(X, Y3, weights)
         .decision_function(X)
         for solver, rank in (("cholesky", 0), ("cg", 0), ("cg", 40))

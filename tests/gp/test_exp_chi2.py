@@ -53,11 +53,11 @@ KERNEL = KERNELS["fourier"]
 by_kind = pytest.mark.parametrize("kind", ["exact", "nystroem", "fourier"])
 # More rows than features are solved in their space, fewer in that of the rows.
 WAYS = {
-    "primal": (N, {}),
-    "primal by name": (N, {"solver": "cholesky"}),
-    "dual": (12, {}),
-    "cg": (N, {"solver": "cg", "tol": 1e-10}),
-    "cg with few rows": (12, {"solver": "cg", "tol": 1e-10}),
+    "primal": (N, {"noise": NOISE}),
+    "primal by name": (N, {"noise": NOISE, "solver": "cholesky"}),
+    "dual": (12, {"noise": NOISE}),
+    "cg": (N, {"noise": NOISE, "solver": "cg", "tol": 1e-10}),
+    "cg with few rows": (12, {"noise": NOISE, "solver": "cg", "tol": 1e-10}),
 }
 by_way = pytest.mark.parametrize("way", WAYS)
 
@@ -149,7 +149,7 @@ def test_a_classifier_is_the_dense_process(kind, way):
 @by_kind
 def test_probabilities_are_calibrated_on_rows_that_were_left_out(kind, way):
     n, options = WAYS[way]
-    model = HistogramGPClassifier(KERNELS[kind], **options).fit(X[:n], Y[:n], SAMPLE[:n])
+    model = HistogramGPClassifier(KERNELS[kind], probability="temperature", **options).fit(X[:n], Y[:n], SAMPLE[:n])
     means, variances = left_out(model, NOISE / SAMPLE[:n], signs()[:n], X[:n])
     without = model._posterior.leave_one_out(model._variance_options())
     index, found, latent = without.index, without.means, without.variances
@@ -292,11 +292,11 @@ def test_the_width_under_which_targets_are_most_likely():
 
 
 MAKE = {
-    "classifier": (HistogramGPClassifier, Y),
-    "two classes": (HistogramGPClassifier, CODES == 1),
-    "balanced": (partial(HistogramGPClassifier, class_weight="balanced-ovr"), Y),
-    "regressor": (partial(HistogramGPRegressor, normalize_y=True), TARGETS),
-    "one class": (HistogramGPOneClass, np.ones(N)),
+    "classifier": (partial(HistogramGPClassifier, noise=NOISE), Y),
+    "two classes": (partial(HistogramGPClassifier, noise=NOISE), CODES == 1),
+    "balanced": (partial(HistogramGPClassifier, noise=NOISE, class_weight="balanced-ovr"), Y),
+    "regressor": (partial(HistogramGPRegressor, noise=NOISE, normalize_y=True), TARGETS),
+    "one class": (partial(HistogramGPOneClass, noise=NOISE, contamination=0.1), np.ones(N)),
 }
 
 
@@ -911,7 +911,7 @@ def test_units_do_not_matter(kind):
         HistogramGPClassifier(ExpChi2(20, approximation="fourier"), noise=0.1),
         HistogramGPRegressor(ExpChi2(20, approximation="fourier"), noise=0.1, normalize_y=False),
         HistogramGPRegressor(ExpChi2(20, approximation="nystroem"), noise=0.1, normalize_y=False),
-    ],
+    ]
 )
 def test_common_checks(estimator, check):
     check(estimator)

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from discovery import all_estimators
+from discovery import all_estimators, given
 from oracles import histograms, kernel_matrix
 from scipy import sparse
 
@@ -65,7 +65,7 @@ SPLITS = {
 @pytest.mark.parametrize("options", SOLVERS, ids=IDS)
 @pytest.mark.parametrize("class_weight", [None, "balanced", "balanced-ovr", {"ash": 0.3, "elm": 0}])
 def test_a_classifier_learns_in_any_order_what_it_learns_at_once(split, options, class_weight):
-    make = partial(HistogramGPClassifier, "hik-poly", class_weight=class_weight, random_state=0, **options)
+    make = partial(given, HistogramGPClassifier, kernel="hik-poly", class_weight=class_weight, **options)
     order, ends = SPLITS[split]
     model = in_batches(make(), order, ends, Y)
     assert_same(model, make().fit(X, Y, WEIGHTS))
@@ -95,14 +95,14 @@ def test_scores_are_those_of_the_dense_formula():
 @pytest.mark.parametrize("normalize_y", [False, True])
 def test_a_regressor_learns_in_any_order_what_it_learns_at_once(split, options, several, normalize_y):
     y = np.stack([TARGETS, -10 * TARGETS**2], axis=1) if several else TARGETS
-    make = partial(HistogramGPRegressor, normalize_y=normalize_y, random_state=0, **options)
+    make = partial(given, HistogramGPRegressor, normalize_y=normalize_y, **options)
     assert_same(in_batches(make(), *SPLITS[split], y), make().fit(X, y, WEIGHTS))
 
 
 @pytest.mark.parametrize("contamination", ["auto", 0.1])
 @pytest.mark.parametrize("options", [dict(), dict(criterion="ratio", solver="cg", tol=1e-8)])
 def test_a_one_class_model_learns_in_any_order_what_it_learns_at_once(options, contamination):
-    make = partial(HistogramGPOneClass, contamination=contamination, random_state=0, **options)
+    make = partial(given, HistogramGPOneClass, contamination=contamination, **options)
     model = in_batches(make(), *SPLITS["shuffled"], np.ones(N))
     assert_same(model, make().fit(X, sample_weight=WEIGHTS))
     model.forget(model.ids_[5:20])
@@ -113,7 +113,7 @@ def test_a_one_class_model_learns_in_any_order_what_it_learns_at_once(options, c
 @pytest.mark.parametrize("options", SOLVERS, ids=IDS)
 @pytest.mark.parametrize("class_weight", [None, "balanced", "balanced-ovr"])
 def test_forgetting_is_a_fit_without(options, class_weight):
-    make = partial(HistogramGPClassifier, class_weight=class_weight, random_state=0, **options)
+    make = partial(given, HistogramGPClassifier, class_weight=class_weight, **options)
     model = make().fit(X, Y)
     gone = np.union1d([0, 7, 149], np.flatnonzero(Y == "birch"))
     model.forget(gone[:20]).forget(gone[20:])
@@ -133,7 +133,7 @@ def test_forgetting_is_a_fit_without(options, class_weight):
     "class_weight", [None, "balanced", "balanced-ovr", {"ash": 2, "birch": 1, "cedar": 1, "elm": 0.5, "fir": 0}]
 )
 def test_relabeling_is_a_fit_with_the_right_labels(options, class_weight):
-    make = partial(HistogramGPClassifier, class_weight=class_weight, random_state=0, **options)
+    make = partial(given, HistogramGPClassifier, class_weight=class_weight, **options)
     model = make().fit(X, Y)
     right = Y.copy().astype("<U6")
     right[Y == "cedar"] = "elm"
@@ -183,7 +183,7 @@ def test_classes_may_be_few_late_and_declared():
 def test_a_new_class_starts_from_what_is_known():
     """Where the problems share their matrix, the solution for targets -1 is a sum of those that are there."""
     options = dict(solver="cg", tol=1e-6, preconditioner_rank=0)
-    model = HistogramGPClassifier(**options).fit(X[CODES < 3], Y[CODES < 3])
+    model = given(HistogramGPClassifier, **options).fit(X[CODES < 3], Y[CODES < 3])
     n_cold = model.n_iter_
     one = np.flatnonzero(CODES == 3)[:1]
     model.partial_fit(np.zeros_like(X[one]), Y[one])  # a row that has nothing to do with the others
@@ -192,9 +192,9 @@ def test_a_new_class_starts_from_what_is_known():
 
 def test_a_warm_start_saves_iterations_and_products():
     options = dict(solver="cg", tol=1e-4, preconditioner_rank=0, noise=0.01)
-    model = HistogramGPClassifier(**options).fit(X[:-1], Y[:-1])
+    model = given(HistogramGPClassifier, **options).fit(X[:-1], Y[:-1])
     model.partial_fit(X[-1:], Y[-1:])
-    cold = HistogramGPClassifier(**options).fit(X, Y)
+    cold = given(HistogramGPClassifier, **options).fit(X, Y)
     assert model.n_iter_ < 0.8 * cold.n_iter_
     unchanged = copy.deepcopy(model).relabel(model.ids_[:3], Y[model.ids_[:3]])
     assert unchanged.n_iter_ == 0
@@ -226,7 +226,7 @@ def test_rows_are_merged_and_not_sorted_again(monkeypatch):
 @pytest.mark.parametrize("make", all_estimators("histogp.gp"))
 def test_a_saved_model_goes_on_learning(make, tmp_path):
     y = {HistogramGPClassifier: Y, HistogramGPRegressor: TARGETS}.get(make, np.ones(N))
-    model = make(random_state=0).fit(X[:90], y[:90], sample_weight=WEIGHTS[:90]).forget([4, 5])
+    model = given(make).fit(X[:90], y[:90], sample_weight=WEIGHTS[:90]).forget([4, 5])
     model.save(tmp_path / "m")
     loaded = histogp.load(tmp_path / "m")
     np.testing.assert_array_equal(loaded.ids_, model.ids_)
@@ -234,9 +234,8 @@ def test_a_saved_model_goes_on_learning(make, tmp_path):
         one.partial_fit(X[90:], y[90:], sample_weight=WEIGHTS[90:])
     np.testing.assert_array_equal(loaded.ids_, model.ids_)
     assert_same(loaded, model)
-    assert_same(
-        loaded, make().fit(np.delete(X, [4, 5], 0), np.delete(y, [4, 5]), sample_weight=np.delete(WEIGHTS, [4, 5]))
-    )
+    left = np.delete(np.arange(N), [4, 5])
+    assert_same(loaded, given(make).fit(X[left], y[left], sample_weight=WEIGHTS[left]))
 
 
 def test_a_model_that_only_predicts_says_so(tmp_path):
@@ -314,7 +313,7 @@ def test_labels_that_would_merge_classes_are_refused():
 
 @pytest.mark.parametrize("options", SOLVERS, ids=IDS)
 def test_what_overflows_is_refused_and_not_learned(options):
-    model = HistogramGPRegressor(**options).fit(X[:60], TARGETS[:60])
+    model = given(HistogramGPRegressor, **options).fit(X[:60], TARGETS[:60])
     expected = model.predict(TEST)
     for change in (lambda: model.partial_fit(X[:1], [1e308]), lambda: model.relabel(0, 1e308)):
         with pytest.raises(ValueError, match="overflow"), np.errstate(all="ignore"):
@@ -328,8 +327,8 @@ def test_a_preconditioner_that_no_longer_helps_is_made_anew():
     A, B = rng.random((300, 6)), rng.random((140, 6)) * 1e5
     options = dict(solver="cg", tol=1e-8, noise=0.5, random_state=0)
     y = rng.normal(size=440)
-    model = HistogramGPRegressor(**options).fit(A, y[:300]).partial_fit(B, y[300:])
-    fresh = HistogramGPRegressor(**options).fit(np.concatenate([A, B]), y)
+    model = given(HistogramGPRegressor, **options).fit(A, y[:300]).partial_fit(B, y[300:])
+    fresh = given(HistogramGPRegressor, **options).fit(np.concatenate([A, B]), y)
     np.testing.assert_allclose(model.predict(A), fresh.predict(A), atol=1e-5)
     assert model.n_iter_ < 3 * fresh.n_iter_
 

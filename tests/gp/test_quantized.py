@@ -54,7 +54,7 @@ def test_theorem_1_holds_for_rows_that_keep_their_sum_and_its_a_priori_form_is_l
     y = np.argmax(train[:, :3], axis=1) if data.draw(st.booleans()) else (train[:, 0] > train[:, 1]).astype(int)
     n_bins = data.draw(st.integers(2, 12))
     solver = data.draw(st.sampled_from([{}, {"solver": "cg", "tol": 0.3}]))
-    clf = HistogramGPClassifier(noise=data.draw(st.sampled_from([0.01, 1.0])), **solver).fit(train, y)
+    clf = HistogramGPClassifier("hik", noise=data.draw(st.sampled_from([0.01, 1.0])), **solver).fit(train, y)
     # Pairs of dimensions are rounded by the same amount, one up and one down.
     nodes = rng.integers(1, n_bins, (20, 6)) / n_bins
     shift = rng.uniform(0, 0.49 / n_bins, (20, 3))

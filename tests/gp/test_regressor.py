@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from discovery import given
 from oracles import histograms, kernel_matrix
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Kernel
@@ -36,7 +37,7 @@ class Intersection(Kernel):
 @pytest.mark.parametrize("normalize_y", [False, True])
 @pytest.mark.parametrize("targets", [T[:, 0], T])
 def test_gaussian_process_regressor_agrees(options, normalize_y, targets):
-    ours = HistogramGPRegressor(noise=0.02, normalize_y=normalize_y, **options).fit(X, targets)
+    ours = HistogramGPRegressor("hik", noise=0.02, normalize_y=normalize_y, **options).fit(X, targets)
     theirs = GaussianProcessRegressor(Intersection(), alpha=0.02, optimizer=None, normalize_y=normalize_y)
     expected = theirs.fit(X, targets).predict(TEST)
     assert ours.predict(TEST).shape == expected.shape
@@ -49,7 +50,7 @@ def test_kernel_ridge_agrees_with_sample_weights(options):
     weights = np.random.default_rng(0).uniform(0.1, 3, len(X))
     K, K_test = (kernel_matrix(A, X, HistogramIntersection()) for A in (X, TEST))
     theirs = KernelRidge(alpha=0.05, kernel="precomputed").fit(K, T, sample_weight=weights)
-    ours = HistogramGPRegressor(noise=0.05, **options).fit(X, T, weights)
+    ours = given(HistogramGPRegressor, noise=0.05, **options).fit(X, T, weights)
     scale = np.abs(T).max(axis=0)
     np.testing.assert_allclose(ours.predict(TEST) / scale, theirs.predict(K_test) / scale, atol=1e-8)
 
@@ -70,8 +71,8 @@ def test_normalization_is_weighted_and_survives_constant_targets():
 @pytest.mark.parametrize("magnitude", [1e-200, 1e200])
 def test_targets_of_any_magnitude(magnitude):
     for options in ({}, {"solver": "cg", "tol": 1e-10}, {"normalize_y": True}):
-        expected = HistogramGPRegressor(**options).fit(X, T[:, 0]).predict(TEST)
-        actual = HistogramGPRegressor(**options).fit(X, T[:, 0] * magnitude).predict(TEST)
+        expected = given(HistogramGPRegressor, **options).fit(X, T[:, 0]).predict(TEST)
+        actual = given(HistogramGPRegressor, **options).fit(X, T[:, 0] * magnitude).predict(TEST)
         np.testing.assert_allclose(actual / magnitude, expected, atol=1e-7)
 
 

@@ -192,16 +192,17 @@ def test_threads_that_ask_at_once_get_the_same():
         np.testing.assert_array_equal(probabilities, found[0][1])
 
 
+@pytest.mark.parametrize("probability", ["link", "temperature"])
 @pytest.mark.parametrize("include_training", [True, False])
-def test_what_was_prepared_is_in_the_file(include_training, tmp_path):
-    clf = HistogramGPClassifier(KERNEL, noise=0.1, random_state=0, prediction="quantized").fit(X, CODES)
+def test_what_was_prepared_is_in_the_file(include_training, probability, tmp_path):
+    clf = HistogramGPClassifier(KERNEL, noise=0.1, probability=probability, prediction="quantized").fit(X, CODES)
     tables = ("coarse-quantized", "sampled", "calibrated")
     expected = {method: clf.predict_variance(TEST, method) for method in (*tables, "fine")}
     probabilities = clf.predict_proba(TEST)
     clf.save(tmp_path / "model", include_training)
     loaded = histogp.load(tmp_path / "model")
     kept = loaded._posterior.tables()
-    assert set(kept) == {*tables, "temperature", *(["spectrum"] if include_training else [])}
+    assert set(kept) == {*tables, probability, *(["spectrum"] if include_training else [])}
     for method in (*tables, *(["fine"] if include_training else [])):
         alike(loaded.predict_variance(TEST, method), expected[method])
     alike(loaded.predict_proba(TEST), probabilities)
@@ -209,7 +210,7 @@ def test_what_was_prepared_is_in_the_file(include_training, tmp_path):
     loaded.save(tmp_path / "again", include_training)
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
     twin = pickle.loads(pickle.dumps(clf))
-    assert set(twin._posterior.tables()) == {*tables, "temperature", "spectrum"}
+    assert set(twin._posterior.tables()) == {*tables, probability, "spectrum"}
     if not include_training:
         alike(loaded.novelty(TEST, "calibrated"), clf.novelty(TEST, "calibrated"))
         for method in ("precise", "fine", "coarse"):

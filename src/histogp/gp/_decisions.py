@@ -160,6 +160,12 @@ def likeness(kernel: Any, noise: float, X: Any) -> Decision:
     return settled(kernel.set_params(parts=parts), noise, X, np.ones((X.shape[0], 1)))
 
 
+def with_unit(kernel: Any, noise: float, X: Any) -> Decision:
+    """The kernel as it is given, and a noise that is so many times the prior variance of the samples of X."""
+    adapted = kernel._adapt(X, np.ones((X.shape[0], 1)), noise)
+    return Decision(kernel, noise * varying_variance(adapted.kernel._operator(adapted.value, X)))
+
+
 def settled(kernel: Any, noise: float, X: Any, targets: Array) -> Decision:
     """The kernel where a search would start, with what it takes from training samples."""
     adapted = kernel._adapt(X, targets, noise)

@@ -46,6 +46,7 @@ from histogp.gp._decisions import (
     left_open,
     likeness,
     starting_kernels,
+    with_unit,
 )
 from histogp.gp._tasks import Encoded, Samples, Task
 from histogp.gp._words import told_by
@@ -565,7 +566,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             scale = 1.0 if task.is_classification else float(np.mean(given.row_targets**2)) or 1.0
             kernels = list(starting_kernels(X, scale))
         if not task.has_labels:
-            return Decision(self._fit_kernel, noise) if self._left_open == "noise" else likeness(kernels[0], noise, X)
+            return with_unit(kernels[0], noise, X) if self._left_open == "noise" else likeness(kernels[0], noise, X)
         if self.optimize is not None:
             return Decision(kernels[0], noise)
 
@@ -603,10 +604,10 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
 
     def _is_decided_again(self, n_changed: int, forgets: bool) -> bool:
         """Whether an update decides anew what was left to data: when samples go, and now and then."""
-        if not self._left_open or self.optimize is not None:
-            return False
+        if not self._left_open or (self._left_open == "noise" and self.optimize is not None):
+            return False  # a search starts from the kernel and the noise that it has found
         since, n_searched = self._since_search
-        return forgets or search_is_due(Optimizer(), since + n_changed, n_searched)
+        return forgets or search_is_due(self.optimize or Optimizer(), since + n_changed, n_searched)
 
     def _learn_more(self, X: Any, y: Any, sample_weight: Any, declared: Array | None) -> None:
         """Learn from further samples and set the fitted attributes."""

@@ -25,18 +25,21 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
 
     Parameters
     ----------
-    kernel : str or a kernel of `histogp.kernels`, default="hik"
-        Names are "hik", "hik-poly" and "hik-exp" for `HistogramIntersection` without a transform, with
+    kernel : "auto", another name or a kernel of `histogp.kernels`, default="auto"
+        "auto" is a sum of a `Laplacian` and a `Gaussian` that need no search, with a weight for each feature that is
+        inverse to how far its values are apart. Features may have any sign and unit.
+        Other names are "hik", "hik-poly" and "hik-exp" for `HistogramIntersection` without a transform, with
         ``Power(eta=0.5)`` and with ``Exponential(eta=1.0)``, "chi2", "exp-chi2", "laplacian", "gaussian", "constant",
         and sums of these, "hik + laplacian".
-    noise : float, default=0.1
-        Variance of the label noise. The smaller, the more a single similar training sample counts.
+    noise : "auto" or float, default="auto"
+        Variance of the label noise. The smaller, the more a single similar training sample counts. "auto" is 0.3
+        of the prior variance, that is 0.3 for the kernel "auto".
     criterion : {"variance", "mean", "ratio"}, default="variance"
         The score: minus the latent variance, the mean, or the mean divided by the standard deviation with noise.
     method : {"auto", "precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"}, default="auto"
         How the variance is computed, see `predict_variance`; "auto" is "precise" up to 2,000 training samples and
         "calibrated" above.
-    contamination : "auto" or float in (0, 0.5], default=0.1
+    contamination : "auto" or float in (0, 0.5], default="auto"
         Where ``offset_`` lies. A number is the part of the training samples that count as outliers, as elsewhere in
         scikit-learn: right for finding outliers among them. A training sample is more like the training samples than
         any new one, so that many more of the new ones will count. For new samples take "auto", which judges each
@@ -57,7 +60,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
     value_range : float, array-like of shape (n_features,) or None, default=None
     n_jobs : int or None, default=None
         Threads; None means all that Numba may use, -1 all cores.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState instance or None, default=0
     verbose : int, default=0
         1 reports stages, 2 also iterations.
 
@@ -93,7 +96,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
     >>> import numpy as np
     >>> from histogp import HistogramGPOneClass
     >>> X = np.random.default_rng(0).dirichlet([5, 5, 1, 1], size=100)
-    >>> HistogramGPOneClass(contamination="auto").fit(X).predict([[0.4, 0.4, 0.1, 0.1], [0.0, 0.0, 0.5, 0.5]])
+    >>> HistogramGPOneClass().fit(X).predict([[0.4, 0.4, 0.1, 0.1], [0.0, 0.0, 0.5, 0.5]])
     array([ 1, -1])
     """
 
@@ -159,7 +162,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Non-negative features.
+            Features of any sign with the kernel "auto"; intersection and chi-squared kernels take no negative ones.
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
             A weight counts like so many equal samples: the noise of a sample is divided by it. Weight zero leaves it
@@ -181,7 +184,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Non-negative features.
+            Features of any sign with the kernel "auto"; intersection and chi-squared kernels take no negative ones.
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
             A weight counts like so many equal samples: the noise of a sample is divided by it. Weight zero leaves it

@@ -390,9 +390,14 @@ class Sum(PairwiseKernel):
         return "is a sum of its own"
 
     def _check(self) -> None:
-        shared = [*self._own_heights(), *(name for name in ("shift", "normalize") if getattr(self, name) is not None)]
-        if self._keeps_operators and shared:
-            raise ValueError(f'approximation="parts" shares nothing: a sum with {shared[0]} has another one.')
+        """Refuse parameters that make no sense, also those of parts."""
+        if self._keeps_operators and self._own_heights():
+            raise ValueError(
+                f'approximation="parts" shares nothing: set {self._own_heights()[0]} of each part, not of the sum.'
+            )
+        if self._keeps_operators and self._changes_features:
+            name = "normalize" if self.shift is None else "shift"
+            raise ValueError(f'approximation="parts" shares nothing: with {name} take another approximation.')
         if self.normalize not in (None, "l1"):
             raise ValueError(f'normalize must be "l1" or None; got {self.normalize!r}.')
         kind = "auto" if self._keeps_operators else self.approximation

@@ -71,7 +71,7 @@ by_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=list(KERNELS
 
 
 def regressor(kernel, **options):
-    return HistogramGPRegressor(kernel, noise=NOISE, tol=1e-10, random_state=0, **options)
+    return HistogramGPRegressor(kernel, noise=NOISE, normalize_y=False, tol=1e-10, **options)
 
 
 def posterior(kernel, A, y, noise=NOISE):
@@ -188,6 +188,8 @@ def test_constants_alone_take_features_of_any_sign():
     ("kernel", "message"),
     [
         (Sum([Laplacian()], approximation="parts", weights=2.0), "set weights of each part"),
+        (Sum([Laplacian()], approximation="parts", shift=1.0), "with shift take another approximation"),
+        (Sum([Laplacian()], approximation="parts", normalize="l1"), "with normalize take another approximation"),
         (Sum([Laplacian(approximation="parts")]), "approximation must be one of"),
         (summed(Laplacian(approximation="some")), "approximation must be one of"),
     ],
