@@ -88,6 +88,7 @@ def calls(path: Path) -> dict[str, Callable[[], Any]]:
         "save": lambda: clf.save(path),
         "load": lambda: histogp.load(path),
         "fit, dense": lambda: classifier().fit(X[:300], y[:300]),
+        "fit by default": lambda: HistogramGPClassifier().fit(X[:1500], y[:1500]),
         "fit with optimize": lambda: classifier("hik-poly", optimize="gradient").fit(X[:300], y[:300]),
     }
 
