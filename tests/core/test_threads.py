@@ -119,7 +119,7 @@ import sys, time, numpy as np
 from histogp import HistogramGPClassifier
 rng = np.random.default_rng(0)
 X, y = rng.random((20_000, 60)), rng.integers(2, size=20_000)
-clf = HistogramGPClassifier(n_jobs=int(sys.argv[1]), preconditioner_rank=0, tol=1e-12, noise=1e-6, max_iter=10**6)
+clf = HistogramGPClassifier("hik", n_jobs=int(sys.argv[1]), preconditioner_rank=0, noise=1e-6, max_iter=10**6)
 clf.set_params(tol=1e-1, noise=100.0).fit(X[:5000], y[:5000])
 before = clf.predict(X[:100])
 clf.set_params(tol=1e-12, noise=1e-6)

@@ -89,6 +89,8 @@ def come_again(counts: Array, predicted: Array | None = None) -> bool:
     predicted : (n, n_classes), probabilities of the classes of rows without any of their samples
     """
     total, codes = counts.sum(axis=1), counts.argmax(axis=1)
+    if total.max(initial=0.0) <= 1:
+        return False
     if np.all(np.bincount(codes, total <= 1) >= SINGLE_PART * np.bincount(codes)):
         return True
     if predicted is None:
