@@ -108,7 +108,7 @@ def _check_magnitude(largest: float) -> None:
     if largest > 0 and not 1 / MOST_MAGNITUDE < largest < MOST_MAGNITUDE:
         which = "large" if largest > 1 else "small"
         raise ValueError(
-            f"The features of X have sizes up to {largest:.0e}, too {which} to compute with: multiply X by a power of ten."
+            f"The features of X have sizes up to {largest:.0e}, too {which} to compute with: multiply X by a number."
         )
 
 
