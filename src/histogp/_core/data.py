@@ -25,6 +25,8 @@ Array = np.ndarray
 SHORT_COLUMN_NONZEROS = 4096
 # With fewer non-zeros in each column all columns are sorted together.
 FEW_COLUMN_NONZEROS = 16
+# What is left of a difference, as a part of what was subtracted, is rounding below this.
+ROUNDED_SHARE = 1e-12
 # Non-zeros handled between two looks for an interrupt; the slowest leaf spends about 50 ns on one.
 SLICE_NONZEROS = 2_000_000
 
@@ -224,8 +226,12 @@ class Rows(Compressed):
         return found if np.all(np.diff(columns) > 0) else Rows._from_sparse(found.to_csr())
 
     def shifted(self, shift: Array, n_threads: int = 1) -> Rows:
-        """Rows from whose columns the numbers ``shift`` (D,) are subtracted."""
-        return Rows.from_array(self.to_dense(n_threads) - shift, n_threads) if shift.any() else self
+        """Rows from whose columns the numbers ``shift`` (D,) are subtracted; what is left of equal ones is zero."""
+        if not shift.any():
+            return self
+        dense = self.to_dense(n_threads) - shift
+        dense[np.abs(dense) <= ROUNDED_SHARE * np.abs(shift)] = 0.0
+        return Rows.from_array(dense, n_threads)
 
     def divided_by_sums(self) -> Rows:
         """Rows whose absolute values add up to one; rows without non-zeros stay as they are."""

@@ -14,7 +14,7 @@ from histogp.io.schema import Writer
 # Noise and variance stay within this factor of the mean square of the targets, or of where they start.
 WIDEST_FACTOR = 1e8
 _ANY_WEIGHT = 1e30
-# A weight that starts at a smaller part of the largest is that of a feature that does not vary.
+# A feature whose largest height is a smaller part of that of all features does not vary.
 NEGLIGIBLE_WEIGHT_SHARE = 1e-6
 
 
@@ -136,10 +136,9 @@ class KernelValue:
 
     def _spread(self, rows: Rows, weights: Array) -> Array:
         """How far the logarithms of weights (k,) times the largest values of their features are from their mean."""
-        largest = np.zeros(len(weights))
-        np.maximum.at(largest, self._value_of()[rows.column_of], np.abs(self._magnitudes(rows)))
-        counts = (weights > NEGLIGIBLE_WEIGHT_SHARE * weights.max(initial=0.0)) & (largest > 0)
-        logarithms = np.log(np.where(counts, weights * largest, 1.0))
+        heights = weights * largest_in(self._value_of()[rows.column_of], self._magnitudes(rows), len(weights))
+        counts = heights > NEGLIGIBLE_WEIGHT_SHARE * heights.max(initial=0.0)
+        logarithms = np.log(np.where(counts, heights, 1.0))
         return np.where(counts, logarithms - logarithms[counts].mean(), 0.0) if counts.any() else logarithms
 
     def _weights_in_units(self, rows: Rows) -> Array:
@@ -157,3 +156,10 @@ class KernelValue:
         if present.any():
             typical[~present] = np.exp(np.log(typical[present]).mean())
         return np.exp(np.log(typical).mean()) / typical
+
+
+def largest_in(group_of: Array, values: Array, n_groups: int) -> Array:
+    """The largest absolute value of each group, (n_groups,), zero for groups without values (n,)."""
+    largest = np.zeros(n_groups)
+    np.maximum.at(largest, group_of, np.abs(values))
+    return largest

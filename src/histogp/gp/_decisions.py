@@ -47,6 +47,8 @@ ZEROS_OF_COUNTS = 0.5
 EQUAL_SUMS = 1e-3
 # Samples that units of features come from; more of them than a search sees, so that rare features count as well.
 UNIT_SAMPLES = 4_000
+# Features may be as large as this, or as small as its inverse.
+MOST_MAGNITUDE = 1e200
 # Distinct samples from which on there is something to search for.
 FEWEST_SEARCHED = 10
 # Above the samples of an exact kernel: landmarks, as many as features of all samples may be, within limits.
@@ -79,7 +81,11 @@ def starting_kernels(X: Any, scale: float = 1.0) -> list[Sum]:
     scale : the mean square of the targets
     """
     n_samples, n_features = X.shape
-    lowest = np.asarray(X.min(axis=0).toarray() if sparse.issparse(X) else X.min(axis=0), np.float64).ravel()
+    lowest, highest = (
+        np.asarray(one.toarray() if sparse.issparse(X) else one, np.float64).ravel()
+        for one in (X.min(axis=0), X.max(axis=0))
+    )
+    _check_magnitude(max(highest.max(), -lowest.min()))
     keeps_zeros = _number_of_nonzeros(X) <= (1 - ZEROS_OF_COUNTS) * n_samples * n_features
     n_components = int(np.clip(MOST_FEATURES // n_samples, FEWEST_LANDMARKS, MOST_LANDMARKS))
     own = START_SCALE * scale
@@ -95,6 +101,15 @@ def starting_kernels(X: Any, scale: float = 1.0) -> list[Sum]:
     if sums[sums > 0].min() < (1 - EQUAL_SUMS) * sums.max():
         several.append(clone(kernel).set_params(weights=None, normalize="l1"))
     return [*several, kernel] if n_features <= min(n_samples, FEWEST_SAMPLES) else several
+
+
+def _check_magnitude(largest: float) -> None:
+    """Refuse features that are so large or small that numbers computed from them overflow."""
+    if largest > 0 and not 1 / MOST_MAGNITUDE < largest < MOST_MAGNITUDE:
+        which = "large" if largest > 1 else "small"
+        raise ValueError(
+            f"The features of X have sizes up to {largest:.0e}, too {which} to compute with: multiply X by a number."
+        )
 
 
 def _number_of_nonzeros(X: Any) -> int:

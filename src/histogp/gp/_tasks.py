@@ -308,6 +308,7 @@ class Regression:
         return None
 
     def _encoded(self, samples: Samples, dtype: np.dtype, kept: Array) -> Encoded[Reals]:
+        """The samples with a codec that knows the center and the unit of their targets."""
         y, weights = samples.y, samples.weights
         shift, unit = np.zeros(y.shape[1:]), np.ones(y.shape[1:])
         if self.normalize_y:

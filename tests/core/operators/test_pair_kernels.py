@@ -20,7 +20,10 @@ from histogp.kernels import Chi2, Constant, ExpChi2, Gaussian, HistogramIntersec
 pytestmark = pytest.mark.portable
 WEIGHTS = np.linspace(0.2, 2, D)
 MEASURES = {
-    HistogramIntersection: lambda a, b: np.minimum(a[:, None], b).sum(axis=2),
+    # Positive and negative values apart, as if they were features of their own.
+    HistogramIntersection: lambda a, b: sum(
+        np.minimum(np.maximum(s * a, 0)[:, None], np.maximum(s * b, 0)).sum(axis=2) for s in (1, -1)
+    ),
     Chi2: lambda a, b: (a.sum(axis=1)[:, None] + b.sum(axis=1) + additive_chi2_kernel(a, b)) / 2,
     Laplacian: lambda a, b: cdist(a, b, "cityblock"),
     Gaussian: lambda a, b: cdist(a, b, "sqeuclidean"),
@@ -63,9 +66,17 @@ def part_formula(left, right, part):
     return part.scale * np.exp(-rate(part) * measure)
 
 
+def seen_by(A, kernel):
+    """Rows as the parts of a sum see them: divided by the sums of their absolute values, and shifted."""
+    if isinstance(kernel, Sum) and kernel.normalize is not None:
+        sums = np.abs(A).sum(axis=1, keepdims=True)
+        A = A / np.where(sums > 0, sums, 1.0)
+    return A if getattr(kernel, "shift", None) is None else A - np.asarray(kernel.shift)
+
+
 def formula(A, B, kernel):
     """The kernel, of as few lines as possible."""
-    A, B = (np.asarray(dense(rows), float) for rows in (A, B))
+    A, B = (seen_by(np.asarray(dense(rows), float), kernel) for rows in (A, B))
     if isinstance(kernel, Sum) and not kernel._own_heights():
         return sum(formula(A, B, part) for part in kernel.named_parts().values())
     columns = slice(None) if kernel.columns is None else kernel.columns
@@ -169,6 +180,10 @@ APART = {
     "columns, weights": Gaussian(unit=2.0, columns=slice(1, 4), weights=[1.0, 2.0, 0.5], transform=Power(1.5)),
     "weights of their own": Sum([Laplacian(unit=2.0, weights=WEIGHTS), Laplacian(0.3, unit=1.0), Constant(0.2)]),
     "descriptors": HistogramIntersection(columns=[0, 1]) + 0.5 * ExpChi2(beta=1.0, columns=[3, 4]) + Gaussian(unit=1),
+    "shifted": Sum([HistogramIntersection(scale=0.5), Laplacian(unit=1.0), Constant(0.2)], shift=WEIGHTS / 3),
+    "shifted, weights": Sum([HistogramIntersection(), Gaussian(unit=2.0)], shift=0.4, weights=WEIGHTS),
+    "normalized": Sum([HistogramIntersection(), Laplacian(0.5, unit=0.7)], normalize="l1", weights=WEIGHTS),
+    "normalized and shifted": Sum([Laplacian(unit=0.7), Gaussian(unit=0.3)], normalize="l1", shift=0.1),
     "a sum in a sum": Sum(inner=Sum([Laplacian(unit=1.0), Gaussian(unit=1.0)], weights=WEIGHTS), outer=Chi2()),
 }
 
@@ -252,6 +267,33 @@ def test_large_and_nearly_equal_values_lose_no_digits():
     for make in (Laplacian, Gaussian):
         kernel = make(unit=0.5)
         np.testing.assert_allclose(kernel(X), formula(X - 1e9, X - 1e9, kernel), rtol=1e-5)
+
+
+def test_what_is_left_of_equal_values_is_zero():
+    """A shift leaves rounding where values are hardly apart, which would otherwise look like any other feature."""
+    X = np.random.default_rng(0).random((20, 2)) * [1.0, 1e-15] + [0.0, 1.0]
+    assert np.ptp(X[:, 1]) > 0
+    kernel = Sum([Laplacian(unit=1.0)], weights=[1.0, 1e15], shift=X.min(axis=0))
+    close(kernel(X), np.exp(-cdist(X[:, :1], X[:, :1], "cityblock")))
+
+
+@pytest.mark.parametrize("shift", [None, "lowest"])
+def test_features_of_any_units_have_their_weight(shift):
+    """A feature in a unit a trillion times as large counts as well, and the one that does not vary does not."""
+    X = np.random.default_rng(0).random((50, 4)) + 0.5
+    X[:, 3] = 1e9
+    units = np.array([1.0, 1e12, 1e-12, 1.0])
+    found = []
+    for rows in (X, X * units):
+        kernel = Sum([Laplacian(), Gaussian()], weights="ard", shift=None if shift is None else rows.min(axis=0))
+        operator = kernel_operator(rows, kernel)
+        weights = next(one for one in operator.kernel.hyperparameters(operator.rows, 0.1, 1.0) if one.name == "weights")
+        found.append((weights.start, weights.spread))
+    np.testing.assert_allclose(found[0][0][:3], found[1][0][:3] * units[:3])
+    np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-9)
+    height = 1e9 if shift is None else 1.0  # what is left of the former is zero
+    assert found[0][0][3] * height < 1e-6 * found[0][0][:3].min()
+    assert found[0][1][3] == 0
 
 
 SIGNED = np.random.default_rng(0).standard_normal((40, 5)) * (np.random.default_rng(1).random((40, 5)) < 0.7)

@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 
 from histogp._core.data import Array, Rows, mirrored, power_of_two
-from histogp._core.kernel_values import WIDEST_FACTOR, Hyperparameter, KernelValue
+from histogp._core.kernel_values import WIDEST_FACTOR, Hyperparameter, KernelValue, largest_in
 from histogp._core.maps.additive import Direct
 from histogp._core.maps.points import Distribution, greedy_points
 from histogp._core.operators.pair_measures import (
@@ -38,8 +38,9 @@ from histogp.io.schema import Writer
 MOST_KEPT_PAIRS = 2**22
 # A search changes inverse widths by at most this factor.
 WIDEST_WIDTH_FACTOR = 100.0
-# A feature whose mean difference is a smaller part of the largest one counts as constant.
-CONSTANT_SHARE = 1e-9
+# A feature counts as constant if its mean difference is a smaller part of its largest value, or smaller than numbers
+# whose inverse can be a weight.
+CONSTANT_SHARE, LEAST_DIFFERENCE = 1e-9, 1e-200
 # Samples that are enough for averages, and the terms of an expansion of chi2.
 AVERAGED_SAMPLES = 1000
 CHI2_TERMS = 8
@@ -412,10 +413,13 @@ class HeightsKernel(Heights, PairKernel):
         heights = rows.with_values(self.transformed(rows))
         sizes = np.bincount(each)
         spread = np.bincount(each, mean_differences(heights)) / sizes
-        varies = spread > CONSTANT_SHARE * spread.max(initial=0.0)
+        largest = largest_in(each[heights.column_of], heights.values, len(spread))
+        varies = spread > np.maximum(CONSTANT_SHARE * largest, LEAST_DIFFERENCE)
         start = np.full(len(spread), 1.0)
         start[varies] = 1 / spread[varies]
-        start[~varies] = CONSTANT_SHARE * start[varies].min(initial=1.0)
+        # Whatever the units are, the part of one that does not vary is smaller than all others.
+        least = np.where(largest > 0, (start * largest)[varies].min(initial=1.0), start[varies].min(initial=1.0))
+        start[~varies] = (CONSTANT_SHARE * least / np.where(largest > 0, largest, 1.0))[~varies]
         mean = float(np.abs(heights.values) @ start[each[heights.column_of]]) / max(1, rows.n_rows)
         return start / (mean or 1.0)
 
