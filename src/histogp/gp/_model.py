@@ -567,6 +567,8 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         if self._left_open != "noise":
             scale = 1.0 if task.is_classification else float(np.mean(given.row_targets[in_order] ** 2)) or 1.0
             kernels = list(starting_kernels(X, scale))
+            if self._left_open == "all":
+                noise, given = noise * scale, given.scaled(scale)
         if not task.has_labels:
             some = X[in_order[:UNIT_SAMPLES]]
             return (with_unit if self._left_open == "noise" else likeness)(kernels[0], noise, some)
