@@ -75,8 +75,7 @@ def are_repeated_measurements(rows: LabeledScores, predicted: Array) -> bool:
     _, first, row = np.unique(rows.row_of, return_index=True, return_inverse=True)
     counts = np.zeros((len(first), predicted.shape[1]))
     np.add.at(counts, (row, rows.codes), rows.weights)
-    has_pairs = counts.sum(axis=1).max(initial=0.0) > 1
-    return has_pairs and come_again(counts, predicted[first])
+    return come_again(counts, predicted[first])
 
 
 def come_again(counts: Array, predicted: Array | None = None) -> bool:
