@@ -289,6 +289,7 @@ class TestTable:
             np.testing.assert_allclose(each.decision_function(TEST)[:, c], expected, atol=1e-7)
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("sampled", [False, True])
 @by_estimator
 class TestSameBits:
