@@ -112,17 +112,27 @@ atexit.register(lambda: print(reg.predict(X).shape))
     assert (done.stdout, done.stderr) == ("(50,)\n", "")
 
 
+LONG_FITS = {
+    "an iteration": (
+        "HistogramGPClassifier('hik', noise=100.0, tol=1e-1, preconditioner_rank=0, max_iter=10**6)",
+        {"noise": 1e-6, "tol": 1e-12},
+    ),
+    "the default": ("HistogramGPClassifier()", {}),
+}
+
+
 @pytest.mark.slow
-def test_ctrl_c_ends_a_long_fit_at_once_and_keeps_the_old_model():
-    code = """
+@pytest.mark.parametrize("name", LONG_FITS)
+def test_ctrl_c_ends_a_long_fit_at_once_and_keeps_the_old_model(name):
+    model, changed = LONG_FITS[name]
+    code = f"""
 import sys, time, numpy as np
 from histogp import HistogramGPClassifier
 rng = np.random.default_rng(0)
 X, y = rng.random((20_000, 60)), rng.integers(2, size=20_000)
-clf = HistogramGPClassifier("hik", n_jobs=int(sys.argv[1]), preconditioner_rank=0, noise=1e-6, max_iter=10**6)
-clf.set_params(tol=1e-1, noise=100.0).fit(X[:5000], y[:5000])
+clf = {model}.set_params(n_jobs=int(sys.argv[1])).fit(X[:1000], y[:1000])
 before = clf.predict(X[:100])
-clf.set_params(tol=1e-12, noise=1e-6)
+clf.set_params(**{changed})
 print("ready", flush=True)
 try:
     clf.fit(X[:, :30], y)

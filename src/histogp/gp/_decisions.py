@@ -218,6 +218,8 @@ def _searched(
     space = space.only(names)
     droppable = [name for name in DROPPABLE if name in names]
     found = search_leave_one_out(data.in_single(), space, is_classification, ENOUGH_STEPS, report, droppable)
+    if found.interrupted:
+        raise KeyboardInterrupt  # who leaves all to data has not asked for a search that could end earlier
     path = {name: np.array([row[name] for row in found.path], np.float64) for name in found.path[0]}
     value = noise * space.noise_factor(found.theta)
     return found.loss, Decision(_with_values(adapted.kernel, space.kernel_values(found.theta)), float(value), path)
