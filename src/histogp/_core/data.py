@@ -482,6 +482,8 @@ def _sums(values: Array, indptr: Array) -> Array:
     return out
 
 
+# Numbers of rows that are compared at a time: they stay in the cache.
+COMPARED_NUMBERS = 100_000
 # Where the sum over the non-zeros of a row starts.
 SEED = np.uint64(0x6A09E667F3BCC908)
 
@@ -531,6 +533,7 @@ class NumberedRows:
 
 def number_rows(X: Any, n_threads: int = 1) -> NumberedRows:
     """Numbers of the distinct rows of an array, CSR or `Rows`, in the order in which they first appear."""
+    X = Rows.from_array(X) if sparse.issparse(X) else X
     hashes = content_hash(X, n_threads)
     first = np.arange(len(hashes))
     in_order = np.sort(hashes)
@@ -538,7 +541,8 @@ def number_rows(X: Any, n_threads: int = 1) -> NumberedRows:
     if len(several) == 0:
         return NumberedRows(first, first, hashes)
     some = np.flatnonzero(np.isin(hashes, several))
-    first[some] = some[_first_equal(hashes[some], Rows.some_of(X, some))]
+    are_equal = _are_equal_sparse if isinstance(X, Rows) else _are_equal_dense
+    first[some] = some[_first_equal(hashes[some], lambda left, right: are_equal(X, some[left], some[right]))]
     distinct = np.flatnonzero(first == np.arange(len(first)))
     return NumberedRows(np.searchsorted(distinct, first), distinct, hashes[distinct])
 
@@ -551,8 +555,10 @@ def number_added(rows: Rows, hashes: Array, present: Callable[[], Rows]) -> Numb
     n_present, own = len(hashes), content_hash(rows)
     known = np.flatnonzero(np.isin(hashes, own))
     n_known = len(known)
-    everything = present().take(known).followed_by(rows) if n_known else rows
-    first = _first_equal(np.concatenate([hashes[known], own]), everything)[n_known:]
+    both = present().take(known).followed_by(rows) if n_known else rows
+    first = _first_equal(
+        np.concatenate([hashes[known], own]), lambda left, right: _are_equal_sparse(both, left, right)
+    )[n_known:]
     new = np.flatnonzero(first == n_known + np.arange(len(first)))
     row_of = n_present + np.searchsorted(new, first - n_known)
     is_known = first < n_known
@@ -560,10 +566,11 @@ def number_added(rows: Rows, hashes: Array, present: Callable[[], Rows]) -> Numb
     return NumberedRows(row_of, new, np.concatenate([hashes, own[new]]))
 
 
-def _first_equal(hashes: Array, rows: Rows) -> Array:
+def _first_equal(hashes: Array, are_equal: Callable[[Array, Array], Array]) -> Array:
     """The number of the first row that is equal to each row, (n,), given their hashes (n,).
 
-    Rows with the same hash are compared; those that differ are compared among each other.
+    Rows with the same hash are compared, by ``are_equal(left, right)`` of their numbers; those that differ are
+    compared among each other.
     """
     first = np.arange(len(hashes))
     open_ones = first.copy()
@@ -571,12 +578,23 @@ def _first_equal(hashes: Array, rows: Rows) -> Array:
         _, leaders, place = np.unique(hashes[open_ones], return_index=True, return_inverse=True)
         first[open_ones] = open_ones[leaders[place]]
         others = open_ones[first[open_ones] != open_ones]
-        open_ones = others[~_are_equal(rows, others, first[others])]
+        open_ones = others[~are_equal(others, first[others])]
     return first
 
 
-def _are_equal(rows: Rows, left: Array, right: Array) -> Array:
-    """Whether the rows with the numbers ``left`` (n,) are equal to those with the numbers ``right``, one by one."""
+def _are_equal_dense(X: Array, left: Array, right: Array) -> Array:
+    """Whether the rows of an array with the numbers ``left`` (n,) are equal to those of ``right``, one by one."""
+    found = np.empty(len(left), bool)
+
+    def compare(some: slice) -> None:
+        found[some] = (X[left[some]] == X[right[some]]).all(axis=1)
+
+    threads.over_rows(compare, len(left), 1, max(1, COMPARED_NUMBERS // max(1, X.shape[1])))
+    return found
+
+
+def _are_equal_sparse(rows: Rows, left: Array, right: Array) -> Array:
+    """Whether rows with the numbers ``left`` (n,) are equal to those of ``right``, one by one."""
     found = rows.counts[left] == rows.counts[right]
     one, other = rows.take(left[found]), rows.take(right[found])
     differ = (one.column_of != other.column_of) | (one.values != other.values)
