@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 Reading = Literal["linear", "nearest"]
 
+# Buckets of a dimension, at most, in which the search for a node begins, equal in the root of the height: 64 take a
+# third off the time of a search in 200 nodes (orientation histograms), and a guide to them stays in the cache.
+GUIDE_BUCKETS = 64
+
 
 @dataclass(frozen=True, eq=False)
 class Grid:
@@ -245,7 +249,7 @@ class NodeLayout:
     """Nodes for functions ``f_d(x_d)`` of every dimension, at heights ``w g(x)`` of training data. Immutable.
 
     A column of few distinct values has a node at each of them, so that nothing is lost; others have some at equal
-    distances and some at equal numbers of samples. Where a value lies takes a binary search.
+    distances and some at equal numbers of samples. Where a value lies takes a look at a guide and a short search.
 
     starts : (D + 1,), where the nodes of each dimension begin
     heights : (n_nodes,), of the nodes, ascending from 0 in each dimension; one zero more at the end
@@ -302,10 +306,27 @@ class NodeLayout:
         """Rows of a table, with the one at its end."""
         return len(self.heights)
 
+    @cached_property
+    def _guide(self) -> tuple[Array, Array]:
+        """``B^2`` over the last height, (D,), and the last node before each of B buckets in its root, (D, B + 1)."""
+        first, last = self.starts[:-1], self.starts[1:] - 1
+        n_columns, n_nodes = len(first), last + 1 - first
+        n_buckets = min(max(len(self.heights) // max(n_columns, 1), 1), GUIDE_BUCKETS)  # no larger than the nodes
+        with np.errstate(divide="ignore", over="ignore"):
+            per_bucket = n_buckets**2 / self.heights[last]
+        per_bucket[~np.isfinite(per_bucket)] = 0.0  # all in the first bucket
+        # Buckets of nodes are rounded as those of the values that are looked up.
+        buckets = np.sqrt(self.heights[:-1] * np.repeat(per_bucket, n_nodes)).astype(np.int64)
+        columns = np.arange(n_columns) * (n_buckets + 2)
+        keys = np.repeat(columns, n_nodes) + buckets
+        before = np.searchsorted(keys, columns[:, None] + np.arange(n_buckets + 1)) - 1
+        before[:, -1] = last - 1  # the last bucket ends with the last node, however that is rounded
+        return per_bucket, np.maximum(before, first[:, None]).astype(np.uint32)
+
     def locate(self, rows: Rows, n_threads: int = 1) -> Located:
         """Where test rows lie between the nodes."""
         rows = self.kernel.transform_rows(rows)
-        values, nodes = rows.values, (self.starts, self.heights, self.gaps)
+        values, nodes = rows.values, (self.starts, self.heights, self.gaps > 0, *self._guide)
         number, share, beyond = np.empty(len(values), np.int64), np.empty(len(values)), np.empty(rows.n_rows)
         threads.run(
             lambda first, last: table_loops.locate(

@@ -277,8 +277,16 @@ def test_choose_nodes_locate_and_read_located(most):
     Y = np.vstack([X[:9], X[9:20] * 1.5, np.random.default_rng(3).random((9, 9)) / 5])
     rows = Rows.from_array(Y)
     found, shares, beyond = np.zeros(len(rows.values), np.int64), np.zeros(len(rows.values)), np.zeros(len(Y))
-    gaps = np.random.default_rng(5).random(len(places))
-    table_loops.locate(rows.indptr, rows.column_of, rows.values, starts, places, gaps, 0, len(Y), found, shares, beyond)
+    is_gap = np.random.default_rng(5).random(len(places)) < 0.5
+    gaps = np.where(is_gap, np.diff(places, append=0), 0.0)
+    tops = np.array([grid[-1] for grid in grids])
+    per_bucket = np.divide(25, tops, out=np.zeros(9), where=tops > 0)
+    before = [
+        [np.flatnonzero(np.sqrt(grid * scale) < b)[-1] if b else 0 for b in range(5)] + [max(len(grid) - 2, 0)]
+        for grid, scale in zip(grids, per_bucket, strict=True)
+    ]
+    nodes = (starts, places, is_gap, per_bucket, starts[:-1, None] + np.array(before))
+    table_loops.locate(rows.indptr, rows.column_of, rows.values, *nodes, 0, len(Y), found, shares, beyond)
     bridges = np.bincount(np.repeat(np.arange(len(Y)), rows.counts), shares * (1 - shares) * gaps[found], len(Y))
     close(beyond, np.maximum(Y - [grid[-1] for grid in grids], 0).sum(axis=1) + bridges, rtol=1e-13)
     for e, (column, value) in enumerate(zip(rows.column_of, rows.values, strict=True)):

@@ -1,4 +1,4 @@
-"""Tables whose nodes lie at training values, found by binary search."""
+"""Tables whose nodes lie at training values, found by a guide and a short binary search."""
 
 from __future__ import annotations
 
@@ -60,33 +60,40 @@ def gap_sums(indptr, nodes, shares, spreads, first, last, out):
 
 
 @leaf
-def locate(indptr, column_of, values, starts, places, gaps, first, last, nodes, shares, out):
+def locate(indptr, column_of, values, starts, places, is_gap, per_bucket, guide, first, last, nodes, shares, out):
     """Find the last node at or below each value of the rows ``first..last``.
 
-    starts (D + 1,); places, gaps (starts[D] + 1,), ascending from 0 in each column, and widths. Written are nodes
-    (nnz,), the number of the node, shares (nnz,), the place s between it and the next one, from 0 to 1, or 0 beyond the
-    last node, and out (n,), by how much the values of a row exceed the last nodes, and ``s (1 - s)`` times the gap.
+    starts (D + 1,); places, is_gap (starts[D] + 1,), ascending from 0 in each column, and whether no training value
+    lies between a place and the next; guide (D, B + 1), the last node before each bucket of a column, where the bucket
+    of x is the integer part of ``sqrt(x per_bucket)``. Written are nodes (nnz,), the number of the node, shares (nnz,),
+    the place s between it and the next one, from 0 to 1, or 0 beyond the last node, and out (n,), by how much the
+    values of a row exceed the last nodes, and ``s (1 - s)`` times the width of a gap.
     """
+    last_bucket = guide.shape[1] - 2
     for i in range(first, last):
         beyond = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             column, x = column_of[e], values[e]
-            low, high = starts[column], starts[column + 1] - 1
+            high = starts[column + 1] - 1
             if x >= places[high]:
                 nodes[e] = high
                 shares[e] = 0.0
                 beyond += x - places[high]
             else:
+                bucket = min(int(np.sqrt(x * per_bucket[column])), last_bucket)
+                low, high = np.int64(guide[column, bucket]), np.int64(guide[column, bucket + 1]) + 1
                 while low + 1 < high:
                     middle = (low + high) >> 1
                     if places[middle] <= x:
                         low = middle
                     else:
                         high = middle
-                share = (x - places[low]) / (places[low + 1] - places[low])
+                width = places[low + 1] - places[low]
+                share = (x - places[low]) / width
                 nodes[e] = low
                 shares[e] = share
-                beyond += share * (1 - share) * gaps[low]
+                if is_gap[low]:
+                    beyond += share * (1 - share) * width
         out[i] = beyond
 
 
