@@ -13,8 +13,7 @@ from histogp._core.operators.pair_measures import AllPairs, Points
 from histogp._core.predictors import codes_of
 from histogp._core.probability import Link, wanted_probabilities
 from histogp._core.search import leave_one_out
-from histogp._core.search.objectives import Data
-from histogp._core.search.space import Space
+from histogp._core.search.space import Data, Space
 from histogp._core.solvers.problem import Noise
 
 __all__ = [

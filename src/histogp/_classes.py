@@ -34,12 +34,6 @@ def declared(classes: Any) -> Array:
     return np.unique(labels)
 
 
-def codes_in(classes: Array, labels: Array) -> Array:
-    """The numbers of labels that are among the classes, (n,)."""
-    names, codes = np.unique(labels, return_inverse=True)
-    return np.searchsorted(classes, names)[codes]
-
-
 def carried_over(alpha: Array, before: Array, after: Array, shared_noise: bool) -> Array:
     """Solutions (N, M) for the classes ``before`` as a guess of those for the classes ``after``.
 

@@ -11,8 +11,7 @@ from histogp._core.data import Rows
 from histogp._core.likelihood import exact_likelihood
 from histogp._core.operators import feature_kernels
 from histogp._core.search.feature_objective import FeatureObjective, Tridiagonal, _total
-from histogp._core.search.objectives import Data
-from histogp._core.search.space import Space
+from histogp._core.search.space import Data, Space
 from histogp._core.solvers.problem import Noise
 from histogp.kernels import ExpChi2, HistogramIntersection
 

@@ -12,10 +12,16 @@ from histogp import HistogramGPClassifier, HistogramGPRegressor, Optimizer
 from histogp._core.probability import Link, wanted_probabilities
 from histogp._core.repeats import come_again
 from histogp._core.search import leave_one_out
-from histogp._core.search.leave_one_out import leave_one_out_loss, search_leave_one_out, searched_samples
-from histogp._core.search.losses import RowLoss, class_loss, density_loss, wanted_labels
-from histogp._core.search.objectives import Data
-from histogp._core.search.space import Space
+from histogp._core.search.leave_one_out import (
+    RowLoss,
+    class_loss,
+    density_loss,
+    leave_one_out_loss,
+    search_leave_one_out,
+    searched_samples,
+    wanted_labels,
+)
+from histogp._core.search.space import Data, Space
 from histogp._core.solvers.problem import Noise, TrainingTargets
 from histogp.kernels import Constant, Gaussian, HistogramIntersection, Laplacian, Power, Sum
 

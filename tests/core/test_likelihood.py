@@ -8,8 +8,8 @@ from scipy.stats import multivariate_normal
 
 from histogp._core.data import Rows
 from histogp._core.likelihood import bounded_likelihood, estimated_likelihood, exact_likelihood
-from histogp._core.search.objectives import Data, quadrature_of
-from histogp._core.search.space import Space
+from histogp._core.search.objectives import quadrature_of
+from histogp._core.search.space import Data, Space
 from histogp._core.solvers.preconditioner import make_preconditioner
 from histogp._core.solvers.problem import Noise, SolverOptions
 from histogp._core.solvers.subspace import leading_subspace

@@ -9,8 +9,8 @@ from scipy.special import log_softmax
 
 from histogp._core.posterior import condition
 from histogp._core.probability import Link
-from histogp._core.search import noise_trial
-from histogp._core.search.noise_trial import left_out_loss, left_out_rows, promising_factor
+from histogp._core.search import leave_one_out
+from histogp._core.search.leave_one_out import left_out_loss, left_out_rows, promising_factor
 from histogp._core.solvers.problem import Noise, SolverOptions, TrainingTargets
 from histogp.kernels import Constant, Laplacian, Sum
 
@@ -30,7 +30,7 @@ WEIGHTS = RNG.uniform(0.3, 1.0, N)
 @pytest.fixture(autouse=True)
 def _one_link(monkeypatch):
     """One link for all, so that the loss depends on the noise in one way only."""
-    monkeypatch.setattr(noise_trial, "fit_link_to", lambda scores, wanted: LINK)
+    monkeypatch.setattr(leave_one_out, "fit_link_to", lambda scores, wanted: LINK)
 
 
 def posterior_of(targets, noise=0.1, weights=WEIGHTS, row_of=None, rows=X):
@@ -81,7 +81,7 @@ def test_the_slope_is_that_of_finite_differences(is_classification, repeated):
 def test_rows_are_chosen_by_what_they_hold():
     hashes = np.random.default_rng(0).integers(2**63, size=2000).astype(np.uint64)
     chosen = left_out_rows(hashes)
-    assert len(chosen) == noise_trial.LEFT_OUT_ROWS
+    assert len(chosen) == leave_one_out.LEFT_OUT_ROWS
     assert np.all(np.diff(chosen) > 0)
     order = np.random.default_rng(1).permutation(2000)
     assert set(hashes[chosen]) == set(hashes[order][left_out_rows(hashes[order])])
@@ -103,14 +103,14 @@ def test_the_better_side_is_promised():
     best = minimize_scalar(loss, bounds=np.log([0.03, 3.0]), method="bounded", options={"xatol": 1e-4}).x
     found = [promising_factor(at(best + k), every, OPTIONS, is_classification=False) for k in (-2, 0, 2)]
     factors, losses = zip(*found, strict=True)
-    assert factors == (noise_trial.TRIED_FACTOR, 1.0, 1 / noise_trial.TRIED_FACTOR)
+    assert factors == (leave_one_out.TRIED_FACTOR, 1.0, 1 / leave_one_out.TRIED_FACTOR)
     assert losses[1] < min(losses[0], losses[2]) - 1
 
 
 def test_nothing_is_promised_without_factors_or_with_a_noise_for_each_output(monkeypatch):
     posterior = posterior_of(LABELS)
     with monkeypatch.context() as patch:
-        patch.setattr(noise_trial, "direct_options", lambda *arguments: None)
+        patch.setattr(leave_one_out, "direct_options", lambda *arguments: None)
         assert promising_factor(posterior, ROWS, OPTIONS, is_classification=True) == (1.0, np.inf)
     assert promising_factor(posterior, ROWS, OPTIONS, is_classification=True)[1] < np.inf
     each = TrainingTargets(LABELS, Noise(np.full(N, 0.1), CODES, np.ones(3), np.full(3, 2.0)), None, 0.1)

@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV
 
 import histogp
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor, Optimizer
-from histogp._core.search import leave_one_out, noise_trial
+from histogp._core.search import leave_one_out
 from histogp.gp import _decisions, _model
 from histogp.gp._decisions import LIKENESS_NOISE, START_NOISE, starting_kernels
 from histogp.kernels import Gaussian, HistogramIntersection, Laplacian, Power, Sum
@@ -83,7 +83,7 @@ def on_a_sample(monkeypatch):
     monkeypatch.setattr(leave_one_out, "FEWEST_SAMPLES", 40)
     monkeypatch.setattr(_decisions, "UNIT_SAMPLES", 60)
     monkeypatch.setattr(_model, "UNIT_SAMPLES", 60)
-    monkeypatch.setattr(noise_trial, "LEFT_OUT_ROWS", 30)
+    monkeypatch.setattr(leave_one_out, "LEFT_OUT_ROWS", 30)
 
 
 class TestDense:

@@ -354,7 +354,7 @@ def test_the_kernel_stays_with_many_examples(kind, monkeypatch):
     before = value_of(model)
     few = copy.deepcopy(model).partial_fit(X[40:], Y[40:])
     assert few.kernel_.beta != model.kernel_.beta
-    monkeypatch.setattr("histogp.kernels._pairwise.MOST_ADAPTED_SAMPLES", 40)  # from here on samples are many
+    monkeypatch.setattr("histogp.kernels.pairwise.MOST_ADAPTED_SAMPLES", 40)  # from here on samples are many
     monkeypatch.setattr("histogp._core.operators.pair_operators.MOST_CHOSEN_AGAIN", 40)
     model.partial_fit(X[40:], Y[40:])
     same_map(value_of(model), before)

@@ -36,7 +36,8 @@ from histogp._core.probability import (
 )
 from histogp._core.repeats import LabeledScores, fit_to_left_out
 from histogp._core.search.feature_objective import FeatureObjective
-from histogp._core.search.objectives import Data, bound_of, quadrature_of
+from histogp._core.search.objectives import bound_of, quadrature_of
+from histogp._core.search.space import Data
 from histogp._core.solvers import build_system, system_kind, update_system
 from histogp._core.solvers.factors import FeatureFactor
 from histogp._core.solvers.problem import (

@@ -493,3 +493,9 @@ def codes_of(scores: Array) -> Array:
     """The number of the winning class, (n,), for scores or targets (n,) or (n, M); one score is that of the second."""
     single = scores.ndim == 1 or scores.shape[1] == 1
     return (scores.reshape(-1) > 0).astype(int) if single else scores.argmax(axis=1)
+
+
+def codes_in(classes: Array, labels: Array) -> Array:
+    """The numbers of labels that are among the classes, (n,)."""
+    names, codes = np.unique(labels, return_inverse=True)
+    return np.searchsorted(classes, names)[codes]

@@ -20,15 +20,14 @@ from histogp._core.predictors import codes_of
 from histogp._core.search.leave_one_out import (
     ENOUGH_STEPS,
     FEWEST_SAMPLES,
+    left_out_rows,
     number_searched,
     sampled,
     search_leave_one_out,
     varying_variance,
 )
-from histogp._core.search.noise_trial import left_out_rows
-from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import Row
-from histogp._core.search.space import Space
+from histogp._core.search.space import Data, Space
 from histogp._core.solvers.problem import Noise, TrainingTargets
 from histogp.kernels import Constant, Gaussian, HistogramIntersection, Kernel, Laplacian, Sum
 

@@ -28,7 +28,7 @@ from histogp._core.operators.contract import (
 from histogp._core.posterior import Posterior, PredictionOptions, condition
 from histogp._core.predict_only import Predictor
 from histogp._core.predictors import Codec
-from histogp._core.search.noise_trial import left_out_loss, promising_factor
+from histogp._core.search.leave_one_out import left_out_loss, promising_factor
 from histogp._core.search.optimization import Row
 from histogp._core.solvers.problem import Solution, SolverOptions
 from histogp._core.threads import announce_compilation

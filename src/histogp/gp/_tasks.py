@@ -10,12 +10,12 @@ import numpy as np
 from sklearn.utils import check_array, check_consistent_length, column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from histogp._classes import balanced_noise, carried_over, class_weights, codes_in, merged
+from histogp._classes import balanced_noise, carried_over, class_weights, merged
 from histogp._core.data import Array, NumberedRows, Rows
 from histogp._core.operators.contract import Features, updates_of
 from histogp._core.posterior import Posterior, PredictionOptions
 from histogp._core.predict_only import Predictor
-from histogp._core.predictors import Classes, Codec, Inliers, Reals
+from histogp._core.predictors import Classes, Codec, Inliers, Reals, codes_in
 from histogp._core.solvers.problem import Noise, TrainingTargets
 from histogp._core.variance import METHODS, Variance
 

@@ -14,9 +14,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from histogp._core.data import Array
 from histogp._core.operators.contract import Approximate, KernelOperator, tuning_of, updates_of
 from histogp._core.search.leave_one_out import ENOUGH_STEPS, search_leave_one_out, searched_samples
-from histogp._core.search.objectives import Data
 from histogp._core.search.optimization import OptimizationOptions, Optimum, Row, optimize_likelihood
-from histogp._core.search.space import Space
+from histogp._core.search.space import Data, Space
 from histogp._core.solvers.problem import SolverOptions, TrainingTargets
 from histogp._sklearn import warn
 from histogp.exceptions import NotConvergedWarning

@@ -3,8 +3,8 @@
 from histogp.kernels import transforms
 from histogp.kernels._base import SHORT_NAMES, Kernel, as_kernel
 from histogp.kernels.chi_squared import Chi2, ExpChi2
-from histogp.kernels.distances import Gaussian, Laplacian
 from histogp.kernels.intersection import HistogramIntersection
+from histogp.kernels.pairwise import Gaussian, Laplacian
 from histogp.kernels.sums import Constant, Sum
 from histogp.kernels.transforms import *  # noqa: F403
 

@@ -18,7 +18,7 @@ from histogp._core.operators.feature_kernels import FeatureKernel, FeatureOperat
 from histogp._core.operators.pair_kernels import Approximation, Exponential, Linear
 from histogp.io.schema import Reader
 from histogp.kernels._base import Adapted, AdditiveKernel, Kernel, check_pair, is_positive, selected, weighting
-from histogp.kernels._pairwise import PairwiseKernel
+from histogp.kernels.pairwise import PairwiseKernel
 
 # Training samples up to which an update adapts the features to the data again.
 MOST_ADAPTED_SAMPLES = 512

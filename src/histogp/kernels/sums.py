@@ -18,7 +18,7 @@ from histogp._core.operators.stacked import StackedIntersection
 from histogp._core.operators.summed import STACKED, SummedKernel, SumOperator
 from histogp.io.schema import Reader
 from histogp.kernels._base import Adapted, Kernel, check_pair, heights_of, per_dimension, selected
-from histogp.kernels._pairwise import PairwiseKernel, check_approximation, nested, started
+from histogp.kernels.pairwise import PairwiseKernel, check_approximation, nested, started
 from histogp.kernels.transforms import Transform
 
 

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
-from histogp._classes import class_weights, codes_in, declared, merged
+from histogp._classes import class_weights, declared, merged
 from histogp._core.data import Array
 from histogp._core.least_squares.statistics import StreamingStatistics
+from histogp._core.predictors import codes_in
 from histogp.errors import ModelFileError
 from histogp.io.schema import Reader, Writer
 

@@ -13,8 +13,7 @@ from histogp._core.kernel_values import KernelValue
 from histogp._core.least_squares.statistics import StreamingStatistics
 from histogp._core.likelihood import Derivatives, Likelihood
 from histogp._core.operators.contract import Features, KernelOperator, sums_by_weight, tuning_of
-from histogp._core.search.objectives import Data
-from histogp._core.search.space import Space
+from histogp._core.search.space import Data, Space
 from histogp._core.solvers.factors import factor_of, features_of, inverse_of, weighted_gram
 from histogp._core.solvers.problem import LARGEST_FACTOR, Noise
 from histogp._core.threads import single_threaded_blas, suited_blas

@@ -1,15 +1,19 @@
-"""Leave-one-out loss in closed form, as a function of the hyperparameters, and the search for its minimum.
+"""Leave-one-out loss in closed form, the hyperparameters with the smallest one, and a trial of other noise.
 
-With ``A = K + diag(noise)``, ``alpha = A^-1 y`` and ``c = diag(A^-1)``, a sample that was left out would have the mean
-``y_i - alpha_i / c_i`` and the variance ``1 / c_i``. The loss is minus the logarithm of the probability of its class,
-or of the density of its target. Samples with equal features are left out together, and each of them counts: with their
-mean target y_i, of the noise s / m, a single one has the variance ``1 / c_i - s / m + s``.
+With ``A = K + diag(noise)`` of rows, ``alpha = A^-1 y`` and ``c = diag(A^-1)``, a row that was left out would have the
+mean ``y - alpha / c`` and the variance ``1 / c``. The loss is minus the logarithm of the probability of its class, or
+of the density of its target. Samples with equal features share a row and are left out together, and each of them
+counts: with their mean target y, of the noise s / m, a single one has the variance ``1 / c - s / m + s``. Samples that
+come again are left out one by one: with the target z of one, its share h of the row's precision ``1 / noise``,
+``n = h (z - y) / noise + h alpha`` and ``d = h (1 - h) / noise + h^2 c`` it would have the mean ``z - n / d`` and the
+variance ``1 / d``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,13 +30,14 @@ from histogp._core.probability import (
     LOG_TEMPERATURE_BOUNDS,
     START_LINK,
     Link,
+    fit_link_to,
 )
-from histogp._core.search.losses import LossTerms, RowLoss
-from histogp._core.search.objectives import Data
+from histogp._core.repeats import come_again
 from histogp._core.search.optimization import Optimum, Row, StoppedError
-from histogp._core.search.space import Space, is_scale, is_weights
+from histogp._core.search.space import Data, Space, is_scale, is_weights
+from histogp._core.solvers import direct_options
 from histogp._core.solvers.factors import symmetric_inverse
-from histogp._core.solvers.problem import Noise
+from histogp._core.solvers.problem import Noise, SolverOptions
 from histogp._core.threads import run, suited_blas
 
 # Samples that a search looks at: so many for each class, within limits; without a matrix at hand fewer.
@@ -58,6 +63,175 @@ SPREAD_WIDTH = 0.5
 # classes; of the exponent of the spread of weights. Real targets may have much less noise.
 NOISE_BOUNDS, NOISE_BOUNDS_OF_VALUES = (0.01, 10.0), (1e-6, 10.0)
 SPREAD_BOUNDS = (-0.5, 1.5)
+# Rows that are left out, one at a time, where a noise is tried on all samples.
+LEFT_OUT_ROWS = 500
+# The noise that is tried, as a factor or quotient of the present one, and what that must promise: units of the loss,
+# summed over the rows that are left out.
+TRIED_FACTOR = 3.0
+LEAST_PROMISE = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class LossTerms:
+    """A loss of left-out rows as a function of alpha (n, M) and c (n, M).
+
+    by_alpha, by_inverse : derivatives for these, (n, M)
+    by_link : for the logarithm of the link's temperature, and its bend, (2,)
+    by_noise : for the logarithm of the noise, as far as the loss depends on it beside alpha and c
+    """
+
+    value: float
+    by_alpha: Array
+    by_inverse: Array
+    by_link: Array
+    by_noise: float = 0.0
+
+
+def class_loss(targets: Array, alpha: Array, inverse: Array, wanted: Array, link: Link) -> LossTerms:
+    """Minus the logarithms of the probabilities of classes; ``wanted`` (n, n_classes) is what `wanted_labels` makes."""
+    scores = targets - alpha / inverse
+    value, by_score, by_link = link.loss(scores, wanted)
+    return LossTerms(value, -by_score / inverse, by_score * alpha / inverse**2, by_link)
+
+
+def density_loss(alpha: Array, inverse: Array, weights: Array, scatter: Array, noise: Noise) -> LossTerms:
+    """Minus the logarithms of the densities of the targets of samples, given what rows have of them.
+
+    weights : (n,), how often each row counts; scatter : (n, M), as `Data` has it; noise : of the rows
+    """
+    each, errors = weights[:, None], alpha / inverse
+    # A sample has the noise of its row times the weight of that.
+    beyond = (each - 1) * noise.diagonals()
+    variances = 1 / inverse + beyond
+    squares = (scatter + each * errors**2) / variances
+    value = float(np.sum(each * np.log(2 * np.pi * variances) + squares) / 2)
+    by_variance = (each - squares) / variances / 2
+    by_error = each * errors / variances
+    by_inverse = -(by_variance / inverse + by_error * errors) / inverse
+    return LossTerms(value, by_error / inverse, by_inverse, np.zeros(2), float(np.sum(by_variance * beyond)))
+
+
+def wanted_labels(targets: Array, weights: Array) -> Array:
+    """How often rows have each class, (n, n_classes), where labels count as wrong with a probability of 1 / (n + 2).
+
+    targets : (n, M), between -1 for no sample of a row and 1 for all of them; weights : (n,), how often rows count
+    """
+    counts = label_counts(targets, weights)
+    doubt = 1 / (len(targets) + 2)
+    return (1 - doubt) * counts + doubt * (weights[:, None] - counts) / (counts.shape[1] - 1)
+
+
+def label_counts(targets: Array, weights: Array) -> Array:
+    """How often rows have each class, (n, n_classes); targets and weights as for `wanted_labels`."""
+    positive = (1 + targets) / 2
+    return weights[:, None] * (np.hstack([1 - positive, positive]) if targets.shape[1] == 1 else positive)
+
+
+@dataclass(frozen=True, eq=False)
+class RowLoss:
+    """What the loss of rows needs to know beside alpha and c.
+
+    targets : (n, M); weights : (n,), how often each row counts; scatter : (n, M), as `Data` has it
+    is_classification : whether targets are labels
+    one_by_one : whether samples of a row are left out one by one, as those that come again, and not together, as copies
+    """
+
+    targets: Array
+    weights: Array
+    scatter: Array
+    is_classification: bool
+    one_by_one: bool = False
+
+    def for_repeats(self, link: Link, scores: Array) -> RowLoss:
+        """The loss that suits equal samples: copies, or measurements that come again.
+
+        scores : (n, M), of rows without any of their samples, from which the link predicts classes
+        """
+        if self.weights.max(initial=0.0) <= 1:
+            return self
+        if not self.is_classification:
+            # Real values of measurements differ; if they do not, one is a copy of the other.
+            differ = np.mean(self.scatter[self.weights > 1].max(axis=1) > 0)
+            return replace(self, one_by_one=come_again(self.weights[:, None]) and bool(differ > 0.5))
+        predicted = np.exp(link.log_probabilities(scores))
+        return replace(self, one_by_one=come_again(label_counts(self.targets, self.weights), predicted))
+
+    def terms(self, alpha: Array, inverse: Array, noise: Noise, link: Link) -> LossTerms:
+        """The loss and its derivatives; noise : of the rows."""
+        if not self.is_classification:
+            loss = self._single_density if self.one_by_one else density_loss
+            return loss(alpha, inverse, self.weights, self.scatter, noise)
+        if self.one_by_one:
+            return self._single_class(alpha, inverse, noise, link)
+        return class_loss(self.targets, alpha, inverse, self.wanted, link)
+
+    def scores(self, alpha: Array, inverse: Array, noise: Noise) -> tuple[Array, Array]:
+        """Scores of left-out classes, (k, M), and how often each class is wanted of them, (k, n_classes)."""
+        if not self.one_by_one:
+            return self.targets - alpha / inverse, self.wanted
+        labels, wanted = self._units[1:]
+        upper, lower = self._left_out(alpha, inverse, noise)
+        return labels - upper / lower, wanted
+
+    @cached_property
+    def wanted(self) -> Array:
+        """How often rows have each class, (n, n_classes)."""
+        return wanted_labels(self.targets, self.weights)
+
+    @cached_property
+    def _share(self) -> Array:
+        """The part of a row that one of its samples is, (n, 1): of a weight below one all of it."""
+        return 1 / np.maximum(self.weights, 1.0)[:, None]
+
+    @cached_property
+    def _units(self) -> tuple[Array, Array, Array]:
+        """Samples that do not differ as one: their rows (k,), targets (k, M), and wanted classes (k, n_classes)."""
+        counts = label_counts(self.targets, self.weights)
+        rows, codes = np.nonzero(counts > 1e-9 * self.weights[:, None])
+        n_classes = counts.shape[1]
+        chosen = codes[:, None] == np.arange(n_classes)
+        labels = np.where(chosen, 1.0, -1.0)
+        doubt = 1 / (max(len(self.targets), float(self.weights.sum())) + 2)
+        wanted = counts[rows, codes][:, None] * np.where(chosen, 1 - doubt, doubt / (n_classes - 1))
+        return rows, labels[:, 1:] if self.targets.shape[1] == 1 else labels, wanted
+
+    def _left_out(self, alpha: Array, inverse: Array, noise: Noise) -> tuple[Array, Array]:
+        """The numbers n and d of the module's docstring, for samples that do not differ as one, (k, M)."""
+        rows, labels, _ = self._units
+        share = self._share[rows]
+        precision = share / noise.diagonals()[rows]
+        upper = precision * (labels - self.targets[rows]) + share * alpha[rows]
+        return upper, precision * (1 - share) + share**2 * inverse[rows]
+
+    def _single_class(self, alpha: Array, inverse: Array, noise: Noise, link: Link) -> LossTerms:
+        """Minus the logarithms of the probabilities of classes of samples that are left out one by one."""
+        rows, labels, wanted = self._units
+        upper, lower = self._left_out(alpha, inverse, noise)
+        value, by_score, by_link = link.loss(labels - upper / lower, wanted)
+        share = self._share[rows]
+        precision = share / noise.diagonals()[rows]
+        by_alpha, by_inverse = np.zeros_like(alpha), np.zeros_like(alpha)
+        np.add.at(by_alpha, rows, -by_score * share / lower)
+        np.add.at(by_inverse, rows, by_score * upper * share**2 / lower**2)
+        by_precision = -(labels - self.targets[rows]) / lower + upper * (1 - share) / lower**2
+        return LossTerms(value, by_alpha, by_inverse, by_link, -float(np.sum(by_score * by_precision * precision)))
+
+    def _single_density(self, alpha: Array, inverse: Array, weights: Array, scatter: Array, noise: Noise) -> LossTerms:
+        """Minus the logarithms of the densities of targets of samples that are left out one by one."""
+        each, share = weights[:, None], self._share
+        precision = share / noise.diagonals()
+        lower = precision * (1 - share) + share**2 * inverse
+        squares = precision**2 * scatter + each * (share * alpha) ** 2
+        value = float(np.sum(each * np.log(2 * np.pi / lower) + squares / lower) / 2)
+        by_lower = -(each + squares / lower) / lower / 2
+        by_precision = precision * scatter / lower + by_lower * (1 - share)
+        return LossTerms(
+            value,
+            each * share**2 * alpha / lower,
+            by_lower * share**2,
+            np.zeros(2),
+            -float(np.sum(by_precision * precision)),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -417,3 +591,53 @@ def searched_samples(data: Data, is_classification: bool, rng: np.random.Generat
         return None
     codes = codes_of(data.targets) if is_classification else np.zeros(n, int)
     return np.sort(sampled(codes, rng.permutation(n), most))
+
+
+def left_out_rows(hashes: Array) -> Array:
+    """Numbers of some rows by their hashes (n_rows,), ascending: the same rows, whatever their order is."""
+    return np.sort(np.argsort(hashes)[:LEFT_OUT_ROWS])
+
+
+def promising_factor(
+    posterior: Any, index: Array, options: SolverOptions, *, is_classification: bool
+) -> tuple[float, float]:
+    """A factor of the noise under which the loss of left-out rows may be smaller, or one; and the loss as it is.
+
+    One where there are no factors to solve for many rows, or a noise for each output.
+
+    index : numbers of the rows that are left out
+    """
+    if posterior.noise.n_matrices > 1 or direct_options(posterior.operator, posterior.noise, options) is None:
+        return 1.0, np.inf
+    value, slope = left_out_loss(posterior, index, options, is_classification=is_classification)
+    if abs(slope) * np.log(TRIED_FACTOR) < LEAST_PROMISE:
+        return 1.0, value
+    return (TRIED_FACTOR if slope < 0 else 1 / TRIED_FACTOR), value
+
+
+def left_out_loss(
+    posterior: Any, index: Array, options: SolverOptions, *, is_classification: bool
+) -> tuple[float, float]:
+    """The loss of rows that are left out one by one, summed, and its derivative for the logarithm of the noise."""
+    direct = direct_options(posterior.operator, posterior.noise, options) or options
+    columns = posterior.systems(direct).inverse_columns(index)
+    alpha, noise = posterior.alpha, posterior.noise.sample
+    inverse = np.broadcast_to(columns[index, np.arange(len(index))][:, None], (len(index), alpha.shape[1]))
+    found = _terms_of(posterior, index, alpha[index], inverse, is_classification)
+    # With A = K + diag(noise): d alpha = -A^-1 (noise alpha), d c = -(A^-1)^2 noise.
+    by_alpha = -(columns.T @ (noise[:, None] * alpha))
+    by_inverse = -np.einsum("ij,ij,i->j", columns, columns, noise)
+    slope = np.sum(found.by_alpha * by_alpha) + found.by_inverse.sum(axis=1) @ by_inverse + found.by_noise
+    return found.value, float(slope)
+
+
+def _terms_of(posterior: Any, index: Array, alpha: Array, inverse: Array, is_classification: bool) -> LossTerms:
+    given = posterior.given.searched
+    targets, weights, scatter = given.row_targets[index], given.row_weights[index], given.row_scatter
+    squares = np.zeros_like(targets) if scatter is None else scatter[index]
+    loss, noise = RowLoss(targets, weights, squares, is_classification), Noise(posterior.noise.sample[index])
+    link = fit_link_to(*loss.scores(alpha, inverse, noise)) if is_classification else START_LINK
+    suited = loss.for_repeats(link, targets - alpha / inverse)
+    if is_classification and suited.one_by_one:
+        link = fit_link_to(*suited.scores(alpha, inverse, noise))
+    return suited.terms(alpha, inverse, noise, link)

@@ -16,10 +16,10 @@ from histogp._core.likelihood import BoundName, Likelihood
 from histogp._core.operators.contract import Matrix
 from histogp._core.search.ard import search_weights
 from histogp._core.search.feature_objective import FeatureObjective
-from histogp._core.search.objectives import Bounded, Data, Estimated, Exact, Objective
+from histogp._core.search.objectives import Bounded, Estimated, Exact, Objective
 from histogp._core.search.priors import Priors
 from histogp._core.search.quasi_newton import Minimum, minimize
-from histogp._core.search.space import Coordinates, Space, is_scale, is_weights
+from histogp._core.search.space import Coordinates, Data, Space, is_scale, is_weights
 from histogp._core.solvers.problem import SolverOptions
 from histogp._core.threads import single_threaded_blas
 

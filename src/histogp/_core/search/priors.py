@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from histogp._core.data import Array
-from histogp._core.search.objectives import Data
-from histogp._core.search.space import Coordinates, is_scale, is_weights
+from histogp._core.search.space import Coordinates, Data, is_scale, is_weights
 
 # The middle of the noise's prior, in units of the mean square of the targets.
 NOISE_SHARE = 0.1

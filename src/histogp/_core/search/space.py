@@ -1,4 +1,4 @@
-"""The hyperparameters that an optimizer may change, as one vector of logarithms, and coordinates that suit a search."""
+"""What a search sees, and the hyperparameters it may change: one vector of logarithms, and coordinates that suit it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 
 from histogp._core.data import Array, Rows
 from histogp._core.kernel_values import WIDEST_FACTOR, Hyperparameter, KernelValue
-from histogp._core.operators.contract import KernelOperator, tuning_of
+from histogp._core.operators.contract import KernelOperator, Matrix, tuning_of, updates_of
+from histogp._core.solvers.problem import Noise, TrainingTargets
 
 
 def is_weights(name: str) -> bool:
@@ -171,3 +172,47 @@ class Coordinates:
 
 def _variance(operator: KernelOperator) -> float:
     return max(float(operator.diagonal().mean()), np.finfo(float).tiny)
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """What does not change: the sorted rows, their noise at the start, their targets (N, M).
+
+    A search sees rows, not the samples that share one: how these scatter says something about the noise, but where they
+    are mere copies, they would make it vanish.
+
+    weights : (N,), how often each row counts, or None for once
+    scatter : (N, M), the weighted squares of what the targets of samples differ from those of their row, or None
+    """
+
+    operator: KernelOperator
+    noise: Noise
+    targets: Array
+    weights: Array | None = None
+    scatter: Array | None = None
+
+    @classmethod
+    def of(cls, operator: KernelOperator, given: TrainingTargets) -> Data:
+        """What a search sees of samples, whose rows the operator has."""
+        seen = given.searched
+        return cls(operator, seen.row_noise, seen.row_targets, seen.row_weights, seen.row_scatter)
+
+    def at(self, space: Space, theta: Array) -> tuple[KernelOperator, Noise]:
+        tuning = tuning_of(self.operator)
+        return tuning.with_kernel(space.kernel_at(theta)), self.noise.scaled(space.noise_factor(theta))
+
+    def subset(self, rows: Array) -> Data:
+        others = np.setdiff1d(np.arange(self.operator.n_samples), rows)
+        updates = updates_of(self.operator)
+        weights, scatter = (None if one is None else one[rows] for one in (self.weights, self.scatter))
+        return Data(updates.remove(others), self.noise.subset(rows), self.targets[rows], weights, scatter)
+
+    def in_single(self) -> Data:
+        """The data with a matrix in single precision, for a search; where no matrix is at hand, as they are."""
+        matrix = self.operator.offer(Matrix)
+        return self if matrix is None else replace(self, operator=matrix.in_single())
+
+    @property
+    def mean_square(self) -> float:
+        """The mean square of the targets; one if they are all zero."""
+        return float(np.mean(self.targets**2)) or 1.0
