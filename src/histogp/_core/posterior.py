@@ -154,14 +154,16 @@ class Posterior:
         residual: float,
         row_of: Array | None = None,
         unit: float = 1.0,
+        group_of: Array | None = None,
     ) -> Posterior:
         """The posterior of targets (n_samples, M) in a model file; believes nothing.
 
-        row_of, unit : as `TrainingTargets` has them
+        row_of, unit, group_of : as `TrainingTargets` has them
         """
         n_rows, n_outputs = operator.n_samples, targets.shape[1]
         alpha = reader.array("alpha", np.float64, (n_rows, n_outputs))
-        given = TrainingTargets(targets, Noise.from_state(reader.child("noise"), targets), row_of, unit)
+        noise = Noise.from_state(reader.child("noise"), targets)
+        given = TrainingTargets(targets, noise, row_of, unit, group_of=group_of)
         seed, tables = read_tables(reader, Shape(operator.kernel, n_rows))
         if reader.has("feature_weights"):
             features = operator.offer(Features)
@@ -308,9 +310,13 @@ class Posterior:
     def leave_one_out(self, options: VarianceOptions, *, units: bool = False) -> LeftOut:
         """Some training samples, and the means and latent variances that they would have if they were not there.
 
+        Samples of a group are left out together.
+
         units : a weight counts like repeated samples, of which one is left out; of a weight below one all of it
         """
         found, given = leave_rows_out(self, options), self.given
+        if given.group_of is not None:
+            return found.repeated(given.row_of)
         is_whole = given.row_of is None and not (units and given.weights.max() > 1)
         return found if is_whole else found.of_samples(given, self.alpha, units=units)
 
@@ -331,7 +337,8 @@ class Posterior:
 
         def make() -> Any:
             found.append(leave_rows_out(self, options))
-            return fit_to_left_out(fit, log_probabilities, *self._readings_of(found[0]))
+            rows, samples = self._readings_of(found[0])
+            return fit_to_left_out(fit, log_probabilities, rows, samples if self.given.group_of is None else None)
 
         value = self.lazy.get(name, make, keep=True)
         return value, found[0].shortfall if found else None

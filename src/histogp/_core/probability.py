@@ -10,6 +10,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 
 from histogp._core.data import Array, Rows
+from histogp._core.groups import LeftOutGroups, members_of, whole_groups
 from histogp._core.likelihood import exact_likelihood
 from histogp._core.operators.contract import Features, KernelOperator, tuning_of, updates_of
 from histogp._core.solvers import direct_options
@@ -46,6 +47,14 @@ class LeftOut:
         """Latent variances, (n, M) or (n, 1)."""
         return np.maximum(self.latent + self.remainder, 0.0)
 
+    def repeated(self, row_of: Array | None) -> LeftOut:
+        """The samples of rows, each with what its row has; row_of : (N,), or None if each has a row of its own."""
+        if row_of is None:
+            return self
+        index = np.flatnonzero(np.isin(row_of, self.index))
+        place = np.searchsorted(self.index, row_of[index])
+        return LeftOut(index, self.means[place], self.latent[place], self.remainder[place], self.shortfall)
+
     def of_samples(self, given: TrainingTargets, alpha: Array, *, units: bool = False) -> LeftOut:
         """The samples of rows, each left out alone; see `TrainingTargets.left_out`."""
         found = given.left_out(self.index, self.latent, alpha, units=units)
@@ -56,14 +65,20 @@ def leave_rows_out(posterior: Any, options: VarianceOptions) -> LeftOut:
     """The mean ``y_i - alpha_i / [A^-1]_ii`` and the latent variance ``1 / [A^-1]_ii - noise_i`` of some rows.
 
     Exact where there are factors, up to about 2,000 rows or with features; above that the calibrated variance, whose
-    tables have not seen these rows, stands for the second.
+    tables have not seen these rows, stands for the second. Rows of a group are left out together.
     """
     operator, noise, solver = posterior.operator, posterior.noise, options.solver
     targets, alpha, n = posterior.targets, posterior.alpha, operator.n_samples
     direct = direct_options(operator, noise, solver)
     if n < FEWEST_SAMPLES and direct is None:
         direct = replace(solver, solver="cholesky")
-    shortfall = None
+    shortfall, groups = None, posterior.given.row_groups
+    if groups is not None:
+        order = np.random.default_rng(posterior.seed).permutation(n)
+        index = whole_groups(
+            groups, order, MOST_LEFT_OUT if direct is not None and n <= MOST_LEFT_OUT else SOME_LEFT_OUT
+        )
+        return _leave_groups_out(posterior, posterior.systems(direct or solver), index, groups[index])
     if direct is not None or CALIBRATED.instead(operator) is not None:
         index = np.arange(n)
         most, some = (FEWEST_SAMPLES, FEWEST_SAMPLES) if direct is None else (MOST_LEFT_OUT, SOME_LEFT_OUT)
@@ -74,11 +89,34 @@ def leave_rows_out(posterior: Any, options: VarianceOptions) -> LeftOut:
         tables = posterior.prepared(CALIBRATED, options, keep=False)
         index, latent, shortfall = tables.left_out, tables.left_out_variances[:, None], tables.shortfall
     means = targets[index] - alpha[index] * (latent + noise.diagonals()[index])
+    return LeftOut(index, means, latent, _remainder(operator, index), shortfall)
+
+
+def _leave_groups_out(posterior: Any, systems: Any, index: Array, groups: Array) -> LeftOut:
+    """The means and the latent variances of rows whose groups are left out as a whole.
+
+    systems : solves with the noise of every output; index, groups : (n,), rows of whole groups, and their groups
+    """
+    diagonals = posterior.noise.diagonals()[index]
+    n_matrices = diagonals.shape[1]
+    share = posterior.alpha.shape[1] // n_matrices  # outputs of one matrix
+    errors, variances = np.empty((len(index), posterior.alpha.shape[1])), np.empty(diagonals.shape)
+    members = members_of(groups)
+    for k in range(n_matrices):
+        some = slice(k * share, (k + 1) * share)
+        found = LeftOutGroups.of(members, systems.inverse_columns(index, k)[index], posterior.alpha[index, some])
+        errors[:, some], variances[:, k] = found.errors, found.variances
+    means = posterior.targets[index] - errors
+    return LeftOut(index, means, variances - diagonals, _remainder(posterior.operator, index))
+
+
+def _remainder(operator: KernelOperator, index: Array) -> Array:
+    """What features leave of the prior variance of training rows, (n, 1)."""
     remainder = np.zeros((len(index), 1))
     if (features := operator.offer(Features)) is not None:
         left = features.remainder(updates_of(operator).training_rows().take(index))
         remainder = np.broadcast_to(np.reshape(left, (-1, 1)), remainder.shape)
-    return LeftOut(index, means, latent, remainder, shortfall)
+    return remainder
 
 
 def fit_temperature(means: Array, codes: Array, weights: Array, n: float | None = None) -> float:

@@ -46,7 +46,7 @@ def fit_to_left_out(
     fit: Callable[[Array, Array, Array, float], Fitted],
     log_probabilities: Callable[[Fitted, Array], Array],
     whole_rows: LabeledScores,
-    single_samples: Callable[[], LabeledScores],
+    single_samples: Callable[[], LabeledScores] | None,
 ) -> Fitted:
     """What ``fit(scores, codes, weights, n)`` makes of left-out scores, in the reading that suits equal samples.
 
@@ -58,10 +58,12 @@ def fit_to_left_out(
     ----------
     log_probabilities : of classes, (n, n_classes), by what was fitted and scores (n, M)
     whole_rows : scores of samples that were left out together with all that are equal
-    single_samples : makes the scores of samples that were left out one by one
+    single_samples : makes the scores of samples that were left out one by one; None if none may be
     """
     rows = whole_rows.merged()
     found = fit(rows.scores, rows.codes, rows.weights, len(rows.codes))
+    if single_samples is None:
+        return found
     predicted = np.exp(log_probabilities(found, rows.scores))
     if not are_repeated_measurements(rows, predicted):
         return found

@@ -147,13 +147,13 @@ def decide(
     if len(targets) < FEWEST_SEARCHED or np.bincount(codes).max() < 2:
         return settled(kernels[0], noise, X[some], targets[some])
     chosen = sampled(codes, hashes, number_searched(targets.shape[1]))
-    squares = None if scatter is None else scatter[chosen]
-    sample = Sample(X[chosen], given.row_noise.subset(chosen), targets[chosen], weights[chosen], squares)
+    squares, groups = (None if one is None else one[chosen] for one in (scatter, given.row_groups))
+    sample = Sample(X[chosen], given.row_noise.subset(chosen), targets[chosen], weights[chosen], squares, groups)
     options = finds, is_classification, n_threads, report
     found = [_searched(kernel, noise, X[some], targets[some], sample, *options) for kernel in kernels]
     best = min(found, key=lambda one: one[0])[1]
     is_open = finds != "kernel" and len(chosen) < len(targets)
-    return replace(best, left_out=left_out_rows(hashes) if is_open else None)
+    return replace(best, left_out=left_out_rows(hashes, given.row_groups) if is_open else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,10 +165,11 @@ class Sample:
     targets: Array
     weights: Array
     scatter: Array | None
+    groups: Array | None
 
     def data(self, operator: KernelOperator, unit: float) -> Data:
         """What a search sees, given the operator of the rows and a factor of the noise."""
-        return Data(operator, self.noise.scaled(unit), self.targets, self.weights, self.scatter)
+        return Data(operator, self.noise.scaled(unit), self.targets, self.weights, self.scatter, self.groups)
 
 
 def likeness(kernel: Any, noise: float, X: Any) -> Decision:

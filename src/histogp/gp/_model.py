@@ -49,7 +49,7 @@ from histogp.gp._decisions import (
     starting_kernels,
     with_unit,
 )
-from histogp.gp._tasks import Encoded, Samples, Task
+from histogp.gp._tasks import Encoded, Samples, Task, numbered_groups
 from histogp.gp._words import told_by
 from histogp.gp.optimizer import (
     SEARCH_ATTRIBUTES,
@@ -438,12 +438,12 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
 
     # Learning
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> Self:
         """Learn from scratch, all or nothing."""
         # On self, not on its copy: scikit-learn clears up there, also after a failure.
         context = self._init_callback_context(max_subtasks=self.max_iter if self.optimize is None else None)
         with updating(self) as changed:
-            changed._learn(X, y, sample_weight, None, context)
+            changed._learn(X, y, sample_weight, None, context, groups)
         return self
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, declared: Array | None = None) -> Self:
@@ -464,7 +464,9 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             changed._change(task.relabel(changed._codec, changed._samples, index, y), len(index))
         return self
 
-    def _learn(self, X: Any, y: Any, sample_weight: Any, declared: Array | None, context: Any) -> None:
+    def _learn(
+        self, X: Any, y: Any, sample_weight: Any, declared: Array | None, context: Any, groups: Any = None
+    ) -> None:
         """Learn from scratch and set the fitted attributes; ``context`` is that of scikit-learn's callbacks."""
         task = self._task()
         any_sign = self.kernel == AUTO or as_kernel(self.kernel)._any_sign
@@ -474,7 +476,8 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             X, y = X[encoded.kept], None if y is None else y[encoded.kept]
         announce_compilation()
         numbered = number_rows(X, number_of_threads(self.n_jobs))
-        samples = replace(encoded.samples, row_of=numbered.row_of, hashes=numbered.hashes)
+        group_of = None if groups is None else numbered_groups(groups, encoded.kept, numbered.row_of)
+        samples = replace(encoded.samples, row_of=numbered.row_of, hashes=numbered.hashes, group_of=group_of)
         encoded = replace(encoded, samples=samples)
         metadata = {"sample_weight": encoded.samples.weights}
         of_fit = {"estimator": self, "X": X, "y": y, "metadata": metadata}

@@ -104,7 +104,8 @@ def from_state(cls: Any, reader: Reader) -> Any:
         targets = codec.encode(samples.y)
         n_rows = int(samples.row_of.max()) + 1
         operator = kernel._restored_operator(reader.child("data"), value, n_rows, n_features, n_threads)
-        posterior = Posterior.from_state(reader, operator, targets, residual, samples.shared_rows, estimator.noise_)
+        rows, groups, noise = samples.shared_rows, samples.group_of, estimator.noise_
+        posterior = Posterior.from_state(reader, operator, targets, residual, rows, noise, groups)
         estimator._install(posterior, codec, samples)
     else:
         operator = kernel._operator(value, np.empty((0, n_features)), number_of_threads(estimator.n_jobs))
@@ -144,6 +145,8 @@ def _write_samples(estimator: Any, writer: Writer) -> None:
     writer.put("weights", samples.weights)
     if samples.shared_rows is not None:
         writer.put("row_of", samples.row_of)
+    if samples.group_of is not None:
+        writer.put("group_of", samples.group_of)
     estimator._codec.labels_to_state(writer, samples.y)
     writer.set("n_given", samples.n_given)
     writer.set("n_changed", n_changed)
@@ -166,6 +169,11 @@ def _read_samples(estimator: Any, codec: Codec, reader: Reader) -> Samples:
         row_of = reader.array("row_of", np.int64, (n_samples,), lowest=0)
         if row_of.max() >= n_samples or np.bincount(row_of).min() == 0:
             raise ModelFileError("the rows of its samples are damaged.")
+    group_of = None
+    if reader.has("group_of"):
+        group_of = reader.array("group_of", np.int64, (n_samples,), lowest=0)
+        if group_of.max() >= n_given:
+            raise ModelFileError("the groups of its samples are damaged.")
     y = codec.labels_from_state(reader, n_samples)
     estimator._since_search = (reader.integer("n_changed"), reader.integer("n_searched"))
-    return Samples(ids, y, weights, n_given, row_of)
+    return Samples(ids, y, weights, n_given, row_of, group_of=group_of)

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from histogp._classes import balanced_noise, carried_over, class_weights, merged
 from histogp._core.data import Array, NumberedRows, Rows
+from histogp._core.groups import MOST_GROUP_ROWS, groups_of_rows
 from histogp._core.operators.contract import Features, updates_of
 from histogp._core.posterior import Posterior, PredictionOptions
 from histogp._core.predict_only import Predictor
@@ -34,6 +35,7 @@ class Samples:
     n_given : how many samples were ever given, also those that are forgotten or had the weight zero
     row_of : (N,), the row of the operator that each sample has, perhaps together with others that are equal to it
     hashes : (n_rows,), of the content of the rows; None if they are not known
+    group_of : (N,), the numbers of groups of samples that are left out together; None if there are none
     """
 
     ids: Array
@@ -42,6 +44,7 @@ class Samples:
     n_given: int
     row_of: Array
     hashes: Array | None = None
+    group_of: Array | None = None
 
     @classmethod
     def given(cls, y: Array, weights: Array) -> Samples:
@@ -50,13 +53,17 @@ class Samples:
         return cls(np.flatnonzero(kept), y[kept], weights[kept], len(weights), np.arange(np.count_nonzero(kept)))
 
     def joined(self, more: Samples) -> Samples:
-        """The samples and those that were given after them, in further rows."""
+        """The samples and those that were given after them, in further rows; these are in groups of their own."""
+        group_of = self.group_of
+        if group_of is not None:
+            group_of = np.concatenate([group_of, group_of.max() + 1 + np.arange(len(more.ids))])
         return Samples(
             np.concatenate([self.ids, self.n_given + more.ids]),
             np.concatenate([self.y, more.y]),
             np.concatenate([self.weights, more.weights]),
             self.n_given + more.n_given,
             np.concatenate([self.row_of, self.row_of.max(initial=-1) + 1 + more.row_of]),
+            group_of=group_of,
         )
 
     def placed(self, found: NumberedRows) -> Samples:
@@ -83,6 +90,7 @@ class Samples:
             weights=self.weights[kept],
             row_of=row_of,
             hashes=None if self.hashes is None else self.hashes[rows],
+            group_of=None if self.group_of is None else self.group_of[kept],
         )
 
     def index_of(self, ids: Any) -> Array:
@@ -101,6 +109,30 @@ class Samples:
         if len(np.unique(ids)) < len(ids):
             raise ValueError("A sample occurs twice in ids.")
         return index.astype(int)
+
+
+def numbered_groups(groups: Any, kept: Array, row_of: Array) -> Array:
+    """The numbers of the groups that users name for samples, of those that are kept, (N,).
+
+    kept : mask of the samples that take part; row_of : (N,), their rows. Refuses what leaves nothing, or too much, out.
+    """
+    names = column_or_1d(groups)
+    check_consistent_length(kept, names)
+    is_missing = [one is None or one != one for one in names.tolist()]
+    if any(is_missing):
+        raise ValueError(f"groups has no value for sample {is_missing.index(True)}; give each sample a group.")
+    group_of = np.unique((names.astype(str) if names.dtype == object else names)[kept], return_inverse=True)[1]
+    sizes = np.bincount(groups_of_rows(group_of, row_of))
+    if len(sizes) < 2:
+        raise ValueError(
+            "groups must name two groups or more that share no equal samples: one of them at a time is left out."
+        )
+    if sizes.min() > MOST_GROUP_ROWS:
+        raise ValueError(
+            f"Each group has more than {MOST_GROUP_ROWS:,} distinct samples, too many to leave out together; groups "
+            "are for samples that are nearly the same."
+        )
+    return group_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,12 +256,12 @@ class Classification:
         targets = encoded.codec.encode(codes)
         if self.class_weight == "balanced-ovr":
             own = balanced_noise(noise, codes, weights, len(classes))
-            return TrainingTargets(targets, own, samples.row_of, noise, Noise(noise / weights))
+            return TrainingTargets(targets, own, samples.row_of, noise, Noise(noise / weights), samples.group_of)
         if self.class_weight is not None:
             weights = weights * class_weights(self.class_weight, classes, codes, weights)[codes]
             if weights.min() == 0:
                 raise ValueError("class_weight is zero for samples that the model has learned: fit it again.")
-        return TrainingTargets(targets, Noise(noise / weights), samples.row_of, noise)
+        return TrainingTargets(targets, Noise(noise / weights), samples.row_of, noise, group_of=samples.group_of)
 
     def warm_start(self, alpha: Array, before: Classes, after: Classes, shared_noise: bool) -> Array:
         return carried_over(alpha, before.classes, after.classes, shared_noise)
@@ -293,7 +325,8 @@ class Regression:
 
     def problem(self, encoded: Encoded[Reals], noise: float) -> TrainingTargets:
         samples = encoded.samples
-        return TrainingTargets(encoded.codec.encode(samples.y), Noise(noise / samples.weights), samples.row_of, noise)
+        targets, own = encoded.codec.encode(samples.y), Noise(noise / samples.weights)
+        return TrainingTargets(targets, own, samples.row_of, noise, group_of=samples.group_of)
 
     def warm_start(self, alpha: Array, before: Reals, after: Reals, shared_noise: bool) -> Array:
         return alpha * np.reshape(before.unit / after.unit, -1)
@@ -366,7 +399,8 @@ class OneClass:
                 "give a number as contamination, or another method."
             )
         samples = encoded.samples
-        return TrainingTargets(encoded.codec.encode(samples.y), Noise(noise / samples.weights), samples.row_of, noise)
+        targets, own = encoded.codec.encode(samples.y), Noise(noise / samples.weights)
+        return TrainingTargets(targets, own, samples.row_of, noise, group_of=samples.group_of)
 
     def warm_start(self, alpha: Array, before: Inliers, after: Inliers, shared_noise: bool) -> Array:
         return alpha

@@ -153,7 +153,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
 
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> HistogramGPOneClass:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> HistogramGPOneClass:
         """Learn what samples look like.
 
         A failed or interrupted fit changes nothing, and other threads may go on predicting meanwhile. Of two fits of
@@ -167,12 +167,18 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         sample_weight : array-like of shape (n_samples,), default=None
             A weight counts like so many equal samples: the noise of a sample is divided by it. Weight zero leaves it
             out.
+        groups : array-like of shape (n_samples,), default=None
+            Numbers or texts. Samples of one group are nearly the same, such as a picture and its copies that are turned
+            or noisy: what is found by leaving samples out (the threshold with
+            ``contamination="auto"``) leaves out
+            whole groups, because a copy that stays would make predictions look too good. Samples that `partial_fit`
+            adds are groups of their own.
 
         Returns
         -------
         self
         """
-        return self._fit(X, None, sample_weight)
+        return self._fit(X, None, sample_weight, groups)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> HistogramGPOneClass:

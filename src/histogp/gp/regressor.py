@@ -184,7 +184,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
 
     @_fit_context(prefer_skip_nested_validation=True)
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HistogramGPRegressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> HistogramGPRegressor:
         """Learn from samples and their targets.
 
         A failed or interrupted fit changes nothing, and other threads may go on predicting meanwhile. Of two fits of
@@ -199,12 +199,18 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         sample_weight : array-like of shape (n_samples,), default=None
             A weight counts like so many equal samples: the noise of a sample is divided by it. Weight zero leaves it
             out.
+        groups : array-like of shape (n_samples,), default=None
+            Numbers or texts. Samples of one group are nearly the same, such as a picture and its copies that are turned
+            or noisy: what is found by leaving samples out (kernel and noise if they are
+            "auto", `Optimizer` with ``criterion="loo"``) leaves out
+            whole groups, because a copy that stays would make predictions look too good. Samples that `partial_fit`
+            adds are groups of their own.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y, sample_weight)
+        return self._fit(X, y, sample_weight, groups)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> HistogramGPRegressor:

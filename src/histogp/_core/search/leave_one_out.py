@@ -6,14 +6,14 @@ of the density of its target. Samples with equal features share a row and are le
 counts: with their mean target y, of the noise s / m, a single one has the variance ``1 / c - s / m + s``. Samples that
 come again are left out one by one: with the target z of one, its share h of the row's precision ``1 / noise``,
 ``n = h (z - y) / noise + h alpha`` and ``d = h (1 - h) / noise + h^2 c`` it would have the mean ``z - n / d`` and the
-variance ``1 / d``.
+variance ``1 / d``. Rows of a group are left out together (`_core/groups.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from scipy import optimize
 from scipy.linalg import get_lapack_funcs
 
 from histogp._core.data import Array, mirrored
+from histogp._core.groups import LeftOutGroups, members_of, times_blocks, whole_groups
 from histogp._core.operators.contract import KernelOperator, Matrix, new_matrix, tuning_of
 from histogp._core.predictors import codes_of
 from histogp._core.probability import (
@@ -252,14 +253,19 @@ def leave_one_out_loss(
     targets: Array,
     terms: Callable[[Array, Array], LossTerms],
     names: Collection[str] | None = None,
+    groups: Array | None = None,
 ) -> Loss:
-    """The loss that ``terms`` makes of alpha and c, by a dense factor, in the precision of the operator's matrix."""
+    """The loss that ``terms`` makes of alpha and c, by a dense factor, in the precision of the operator's matrix.
+
+    groups : (n,), the numbers of groups of rows that are left out together; None if each is alone
+    """
     matrix = new_matrix(operator)
     n, n_outputs = targets.shape
     diagonals = noise.diagonals()
     share = n_outputs // diagonals.shape[1]  # outputs of one matrix
     alpha, inverse = np.empty_like(targets), np.empty_like(targets)
     inverses = []
+    left_out: list[LeftOutGroups] = []
     with suited_blas(0.0 if n <= MOST_SAMPLES else float(n) ** 3):
         for k, diagonal in enumerate(diagonals.T):
             some = slice(k * share, (k + 1) * share)
@@ -268,15 +274,26 @@ def leave_one_out_loss(
             alpha[:, some] = one @ targets[:, some].astype(one.dtype)
             inverse[:, some] = one.diagonal()[:, None]
             inverses.append(one)
-        found = terms(alpha, inverse)
+        seen_alpha = alpha.copy() if groups is not None else alpha
+        if groups is not None:
+            members = members_of(groups)
+            for k, one in enumerate(inverses):
+                some = slice(k * share, (k + 1) * share)
+                left_out.append(LeftOutGroups.of(members, one, alpha[:, some]))
+                seen_alpha[:, some], inverse[:, some] = left_out[k].as_single()
+        found = terms(seen_alpha, inverse)
         upstream = np.zeros((0, 0))
         by_noise = found.by_noise
         for k, one in enumerate(inverses):
             some = slice(k * share, (k + 1) * share)
             # d alpha = -A^-1 dK alpha, and d c = -diag(A^-1 dK A^-1)
-            by_side = one @ found.by_alpha[:, some].astype(one.dtype)
-            by_inverse = found.by_inverse[:, some].sum(axis=1).astype(one.dtype)
-            own = _upstream(one, by_inverse, by_side, alpha[:, some].astype(one.dtype), operator.n_threads)
+            by_alpha, by_inverse = found.by_alpha[:, some], found.by_inverse[:, some]
+            scaled: Callable[[Array], Array] = partial(np.multiply, -by_inverse.sum(axis=1).astype(one.dtype))
+            if left_out:
+                by_alpha, blocks = left_out[k].derivatives(by_alpha, by_inverse)
+                scaled = partial(times_blocks, left_out[k].members, [-block for block in blocks])
+            by_side = one @ by_alpha.astype(one.dtype)
+            own = _upstream(one, scaled, by_side, alpha[:, some].astype(one.dtype), operator.n_threads)
             by_noise += float(own.diagonal() @ diagonals[:, k])
             upstream = np.add(upstream, own, out=own) if k else own
     return Loss(
@@ -284,10 +301,11 @@ def leave_one_out_loss(
     )
 
 
-def _upstream(inverse: Array, by_inverse: Array, by_side: Array, alpha: Array, n_threads: int) -> Array:
-    """``-(A^-1 diag(q) A^-1 + (b alpha^T + alpha b^T) / 2)``, symmetric, (n, n): half of it is computed.
+def _upstream(inverse: Array, scaled: Callable[[Array], Array], by_side: Array, alpha: Array, n_threads: int) -> Array:
+    """``-(A^-1 Q A^-1 + (b alpha^T + alpha b^T) / 2)``, symmetric, (n, n): half of it is computed.
 
-    inverse : A^-1; by_inverse : q, (n,); by_side, alpha : b, alpha, (n, M)
+    inverse : A^-1; scaled : makes ``-R Q`` of rows R (k, n), where Q is what the loss has for a derivative for A^-1
+    by_side, alpha : b, alpha, (n, M)
     """
     out = np.empty_like(inverse)
     left, right = np.hstack([by_side, alpha]), np.hstack([alpha, by_side])
@@ -296,7 +314,7 @@ def _upstream(inverse: Array, by_inverse: Array, by_side: Array, alpha: Array, n
 
     def multiply(first: int, last: int) -> None:
         block = out[first:last, :last]
-        np.matmul(inverse[first:last] * -by_inverse, inverse[:, :last], out=block)
+        np.matmul(scaled(inverse[first:last]), inverse[:, :last], out=block)
         block += left[first:last] @ right[:last].T
 
     run(multiply, [blocks[k::n_threads] for k in range(min(n_threads, len(blocks)))])
@@ -521,7 +539,8 @@ class _Search:
         """The loss without its priors; None where it cannot be computed."""
         try:
             operator, noise = self.data.at(self.space, self.theta(x))
-            return leave_one_out_loss(operator, noise, self.data.targets, self._terms(x, noise), self.names)
+            terms = self._terms(x, noise)
+            return leave_one_out_loss(operator, noise, self.data.targets, terms, self.names, self.data.groups)
         except ValueError as error:  # LinAlgError is one
             self.failure = str(error)
             return None
@@ -533,7 +552,7 @@ class _Search:
     def _for_repeats(self) -> RowLoss:
         """The loss that suits equal samples, as far as can be told where the search starts."""
         loss, data, scores = self._loss_of_rows, self.data, np.zeros_like(self.data.targets)
-        if loss.weights.max() <= 1:
+        if loss.weights.max() <= 1 or data.groups is not None:
             return loss
 
         def terms(alpha: Array, inverse: Array) -> LossTerms:
@@ -593,9 +612,13 @@ def searched_samples(data: Data, is_classification: bool, rng: np.random.Generat
     return np.sort(sampled(codes, rng.permutation(n), most))
 
 
-def left_out_rows(hashes: Array) -> Array:
-    """Numbers of some rows by their hashes (n_rows,), ascending: the same rows, whatever their order is."""
-    return np.sort(np.argsort(hashes)[:LEFT_OUT_ROWS])
+def left_out_rows(hashes: Array, groups: Array | None = None) -> Array:
+    """Numbers of some rows by their hashes (n_rows,), ascending: the same rows, whatever their order is.
+
+    groups : (n_rows,), the numbers of groups, of which those that are taken are whole, or None
+    """
+    order = np.argsort(hashes)
+    return np.sort(order[:LEFT_OUT_ROWS]) if groups is None else whole_groups(groups, order, LEFT_OUT_ROWS)
 
 
 def promising_factor(
@@ -622,21 +645,36 @@ def left_out_loss(
     direct = direct_options(posterior.operator, posterior.noise, options) or options
     columns = posterior.systems(direct).inverse_columns(index)
     alpha, noise = posterior.alpha, posterior.noise.sample
-    inverse = np.broadcast_to(columns[index, np.arange(len(index))][:, None], (len(index), alpha.shape[1]))
-    found = _terms_of(posterior, index, alpha[index], inverse, is_classification)
-    # With A = K + diag(noise): d alpha = -A^-1 (noise alpha), d c = -(A^-1)^2 noise.
-    by_alpha = -(columns.T @ (noise[:, None] * alpha))
-    by_inverse = -np.einsum("ij,ij,i->j", columns, columns, noise)
-    slope = np.sum(found.by_alpha * by_alpha) + found.by_inverse.sum(axis=1) @ by_inverse + found.by_noise
+    # With A = K + diag(noise): d alpha = -A^-1 (noise alpha), d A^-1 = -A^-1 noise A^-1.
+    change_of_alpha = -(columns.T @ (noise[:, None] * alpha))
+    groups = posterior.given.row_groups
+    if groups is None:
+        inverse = np.broadcast_to(columns[index, np.arange(len(index))][:, None], (len(index), alpha.shape[1]))
+        found = _terms_of(posterior, index, alpha[index], inverse, is_classification)
+        change_of_inverse = -np.einsum("ij,ij,i->j", columns, columns, noise)
+        slope = np.sum(found.by_alpha * change_of_alpha) + found.by_inverse.sum(axis=1) @ change_of_inverse
+        return found.value, float(slope + found.by_noise)
+    members = members_of(groups[index])
+    left_out = LeftOutGroups.of(members, columns[index], alpha[index])
+    seen_alpha, inverse = left_out.as_single()
+    found = _terms_of(posterior, index, seen_alpha, np.broadcast_to(inverse, seen_alpha.shape), is_classification)
+    by_alpha, blocks = left_out.derivatives(found.by_alpha, found.by_inverse)
+    slope = np.sum(by_alpha * change_of_alpha) + found.by_noise
+    for places, block in zip(members, blocks, strict=True):
+        own = columns[:, places]
+        slope -= np.sum(block * (own.T @ (noise[:, None] * own)))
     return found.value, float(slope)
 
 
 def _terms_of(posterior: Any, index: Array, alpha: Array, inverse: Array, is_classification: bool) -> LossTerms:
+    """The loss of rows of a posterior that are left out, given alpha and c, with the link that suits them best."""
     given = posterior.given.searched
     targets, weights, scatter = given.row_targets[index], given.row_weights[index], given.row_scatter
     squares = np.zeros_like(targets) if scatter is None else scatter[index]
     loss, noise = RowLoss(targets, weights, squares, is_classification), Noise(posterior.noise.sample[index])
     link = fit_link_to(*loss.scores(alpha, inverse, noise)) if is_classification else START_LINK
+    if given.group_of is not None:
+        return loss.terms(alpha, inverse, noise, link)
     suited = loss.for_repeats(link, targets - alpha / inverse)
     if is_classification and suited.one_by_one:
         link = fit_link_to(*suited.scores(alpha, inverse, noise))

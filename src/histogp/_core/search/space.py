@@ -183,6 +183,7 @@ class Data:
 
     weights : (N,), how often each row counts, or None for once
     scatter : (N, M), the weighted squares of what the targets of samples differ from those of their row, or None
+    groups : (N,), the numbers of groups of rows that are left out together, or None if each is alone
     """
 
     operator: KernelOperator
@@ -190,12 +191,13 @@ class Data:
     targets: Array
     weights: Array | None = None
     scatter: Array | None = None
+    groups: Array | None = None
 
     @classmethod
     def of(cls, operator: KernelOperator, given: TrainingTargets) -> Data:
         """What a search sees of samples, whose rows the operator has."""
         seen = given.searched
-        return cls(operator, seen.row_noise, seen.row_targets, seen.row_weights, seen.row_scatter)
+        return cls(operator, seen.row_noise, seen.row_targets, seen.row_weights, seen.row_scatter, seen.row_groups)
 
     def at(self, space: Space, theta: Array) -> tuple[KernelOperator, Noise]:
         tuning = tuning_of(self.operator)
@@ -204,8 +206,8 @@ class Data:
     def subset(self, rows: Array) -> Data:
         others = np.setdiff1d(np.arange(self.operator.n_samples), rows)
         updates = updates_of(self.operator)
-        weights, scatter = (None if one is None else one[rows] for one in (self.weights, self.scatter))
-        return Data(updates.remove(others), self.noise.subset(rows), self.targets[rows], weights, scatter)
+        several = (None if one is None else one[rows] for one in (self.weights, self.scatter, self.groups))
+        return Data(updates.remove(others), self.noise.subset(rows), self.targets[rows], *several)
 
     def in_single(self) -> Data:
         """The data with a matrix in single precision, for a search; where no matrix is at hand, as they are."""

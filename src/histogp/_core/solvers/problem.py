@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from histogp._core.data import Array
+from histogp._core.groups import groups_of_rows
 from histogp.io.schema import Reader, Writer
 
 # Samples up to which a dense factor is faster than iterating.
@@ -114,6 +115,7 @@ class TrainingTargets:
     row_of : (N,), the number of the row of each sample; None if each has a row of its own, in their order
     unit : the noise of a sample of weight one
     shared : the noise that a search is to see, if that is another one
+    group_of : (N,), the numbers of groups of samples that are left out together, or None if there are none
     row_targets, row_noise : what the rows have, (n_rows, M) and their noise
     """
 
@@ -122,6 +124,7 @@ class TrainingTargets:
     row_of: Array | None = None
     unit: float = 1.0
     shared: Noise | None = None
+    group_of: Array | None = None
     row_targets: Array = field(init=False)
     row_noise: Noise = field(init=False)
 
@@ -158,6 +161,11 @@ class TrainingTargets:
             return None
         squares = (self.targets - self.row_targets[self.row_of]) ** 2
         return _sums(self.row_of, self.weights[:, None] * squares, len(self.row_targets))
+
+    @cached_property
+    def row_groups(self) -> Array | None:
+        """The numbers of groups of rows, (n_rows,), or None if there are none."""
+        return None if self.group_of is None else groups_of_rows(self.group_of, self.row_of)
 
     @property
     def searched(self) -> TrainingTargets:
