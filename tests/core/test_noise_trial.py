@@ -10,7 +10,12 @@ from scipy.special import log_softmax
 from histogp._core.posterior import condition
 from histogp._core.probability import Link
 from histogp._core.search import leave_one_out
-from histogp._core.search.leave_one_out import left_out_loss, left_out_rows, promising_factor
+from histogp._core.search.leave_one_out import (
+    left_out_loss,
+    left_out_rows,
+    left_out_slope,
+    promising_factor,
+)
 from histogp._core.solvers.problem import Noise, SolverOptions, TrainingTargets
 from histogp.kernels import Constant, Laplacian, Sum
 
@@ -59,7 +64,7 @@ def loss_by_hand(targets, noise, is_classification):
 @pytest.mark.parametrize("is_classification", [True, False])
 def test_the_loss_is_that_of_models_without_the_row(is_classification):
     targets = LABELS if is_classification else VALUES
-    found, _ = left_out_loss(posterior_of(targets), ROWS, OPTIONS, is_classification=is_classification)
+    found = left_out_loss(posterior_of(targets), ROWS, OPTIONS, is_classification=is_classification)
     close(found, loss_by_hand(targets, 0.1, is_classification), rtol=1e-8)
 
 
@@ -74,7 +79,7 @@ def test_the_slope_is_that_of_finite_differences(is_classification, repeated):
         targets = targets[row_of] if is_classification else targets
     index = np.arange(0, len(rows), 3)
     at = [posterior_of(targets, 0.1 * np.exp(step), weights, row_of, rows) for step in (0, 1e-5, -1e-5)]
-    found = [left_out_loss(one, index, OPTIONS, is_classification=is_classification) for one in at]
+    found = [left_out_slope(one, index, OPTIONS, is_classification=is_classification) for one in at]
     np.testing.assert_allclose(found[0][1], (found[1][0] - found[2][0]) / 2e-5, rtol=1e-5)
 
 
@@ -98,7 +103,7 @@ def test_the_better_side_is_promised():
         return posterior_of(values, np.exp(logarithm), np.ones(200), None, rows)
 
     def loss(logarithm):
-        return left_out_loss(at(logarithm), every, OPTIONS, is_classification=False)[0]
+        return left_out_loss(at(logarithm), every, OPTIONS, is_classification=False)
 
     best = minimize_scalar(loss, bounds=np.log([0.03, 3.0]), method="bounded", options={"xatol": 1e-4}).x
     found = [promising_factor(at(best + k), every, OPTIONS, is_classification=False) for k in (-2, 0, 2)]

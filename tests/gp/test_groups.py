@@ -55,7 +55,7 @@ def test_more_samples_than_a_search_sees(monkeypatch):
     """The noise is then tried on whole groups of all samples."""
     X, y, groups, _, _ = near_duplicates(60, 4)
     seen = []
-    of = leave_one_out.left_out_loss
+    of = leave_one_out.left_out_slope
 
     def spied(posterior, index, *arguments, **options):
         seen.append(index)
@@ -64,7 +64,7 @@ def test_more_samples_than_a_search_sees(monkeypatch):
     monkeypatch.setattr(leave_one_out, "FEWEST_SAMPLES", 100)
     monkeypatch.setattr(leave_one_out, "MOST_SAMPLES", 100)
     monkeypatch.setattr(leave_one_out, "LEFT_OUT_ROWS", 50)
-    monkeypatch.setattr(leave_one_out, "left_out_loss", spied)
+    monkeypatch.setattr(leave_one_out, "left_out_slope", spied)
     model = HistogramGPClassifier().fit(X, y, groups=groups)
     assert seen
     assert len(seen[0]) == 48

@@ -369,6 +369,12 @@ class Posterior:
 
         return self.lazy.get("dirichlet", make)
 
+    def with_noise_times(self, factor: float, options: SolverOptions) -> tuple[Posterior, Solution]:
+        """Condition on the same targets with all noise times a factor."""
+        system = None if self.kept_system is None else self.kept_system.with_options(options).with_noise_times(factor)
+        given, rng = self.given.scaled(factor), np.random.default_rng(self.seed)
+        return condition(self.operator, given, options, rng, seed=self.seed, system=system, keep=True)
+
     def updated(
         self,
         operator: KernelOperator,

@@ -104,7 +104,7 @@ def _leave_groups_out(posterior: Any, systems: Any, index: Array, groups: Array)
     members = members_of(groups)
     for k in range(n_matrices):
         some = slice(k * share, (k + 1) * share)
-        found = LeftOutGroups.of(members, systems.inverse_columns(index, k)[index], posterior.alpha[index, some])
+        found = LeftOutGroups.of(members, systems.inverse_block(index, k), posterior.alpha[index, some])
         errors[:, some], variances[:, k] = found.errors, found.variances
     means = posterior.targets[index] - errors
     return LeftOut(index, means, variances - diagonals, _remainder(posterior.operator, index))

@@ -601,12 +601,11 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         options, is_classification = self._solver_options(), task.is_classification
         factor, loss = promising_factor(posterior, left_out, options, is_classification=is_classification)
         if factor != 1.0:
-            given, rng = tuned.given.scaled(factor), np.random.default_rng(posterior.seed)
-            other = condition(tuned.operator, given, options, rng, seed=posterior.seed, keep=True)
-            found = left_out_loss(other[0], left_out, options, is_classification=is_classification)[0]
+            other = posterior.with_noise_times(factor, options)
+            found = left_out_loss(other[0], left_out, options, is_classification=is_classification)
             self._say(f"noise {tuned.noise_value * factor:.4g}: loss {found:.1f} of left-out samples after {loss:.1f}")
             if found < loss:
-                tuned = replace(tuned, noise_value=tuned.noise_value * factor, given=given)
+                tuned = replace(tuned, noise_value=tuned.noise_value * factor, given=other[0].given)
                 posterior, solution = other
         return tuned, posterior.without_system(), solution
 

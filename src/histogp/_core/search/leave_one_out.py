@@ -630,40 +630,51 @@ def promising_factor(
 
     index : numbers of the rows that are left out
     """
-    if posterior.noise.n_matrices > 1 or direct_options(posterior.operator, posterior.noise, options) is None:
+    direct = direct_options(posterior.operator, posterior.noise, options)
+    if posterior.noise.n_matrices > 1 or direct is None:
         return 1.0, np.inf
-    value, slope = left_out_loss(posterior, index, options, is_classification=is_classification)
+    value, slope = left_out_slope(posterior, index, direct, is_classification=is_classification)
     if abs(slope) * np.log(TRIED_FACTOR) < LEAST_PROMISE:
         return 1.0, value
     return (TRIED_FACTOR if slope < 0 else 1 / TRIED_FACTOR), value
 
 
-def left_out_loss(
+def left_out_slope(
     posterior: Any, index: Array, options: SolverOptions, *, is_classification: bool
 ) -> tuple[float, float]:
-    """The loss of rows that are left out one by one, summed, and its derivative for the logarithm of the noise."""
+    """`left_out_loss`, and its derivative for the logarithm of a noise that all outputs share."""
+    system = posterior.systems(options)
+    inverse, change_of_inverse = system.inverse_slope(index)
+    found, by_alpha, blocks = _left_out(posterior, index, inverse, is_classification)
+    # With A = K + diag(noise): d alpha = -A^-1 (noise alpha).
+    sides = posterior.noise.diagonals() * posterior.alpha
+    slope = found.by_noise - float(np.sum(by_alpha * system.solve(sides, options.tol).values[index]))
+    slope += sum(float(np.sum(by * change_of_inverse[np.ix_(places, places)])) for places, by in blocks)
+    return found.value, slope
+
+
+def left_out_loss(posterior: Any, index: Array, options: SolverOptions, *, is_classification: bool) -> float:
+    """The loss of rows that are left out one by one, or by groups, summed."""
     direct = direct_options(posterior.operator, posterior.noise, options) or options
-    columns = posterior.systems(direct).inverse_columns(index)
-    alpha, noise = posterior.alpha, posterior.noise.sample
-    # With A = K + diag(noise): d alpha = -A^-1 (noise alpha), d A^-1 = -A^-1 noise A^-1.
-    change_of_alpha = -(columns.T @ (noise[:, None] * alpha))
-    groups = posterior.given.row_groups
-    if groups is None:
-        inverse = np.broadcast_to(columns[index, np.arange(len(index))][:, None], (len(index), alpha.shape[1]))
-        found = _terms_of(posterior, index, alpha[index], inverse, is_classification)
-        change_of_inverse = -np.einsum("ij,ij,i->j", columns, columns, noise)
-        slope = np.sum(found.by_alpha * change_of_alpha) + found.by_inverse.sum(axis=1) @ change_of_inverse
-        return found.value, float(slope + found.by_noise)
-    members = members_of(groups[index])
-    left_out = LeftOutGroups.of(members, columns[index], alpha[index])
-    seen_alpha, inverse = left_out.as_single()
-    found = _terms_of(posterior, index, seen_alpha, np.broadcast_to(inverse, seen_alpha.shape), is_classification)
+    inverse = posterior.systems(direct).inverse_block(index)
+    return _left_out(posterior, index, inverse, is_classification)[0].value
+
+
+def _left_out(
+    posterior: Any, index: Array, inverse: Array, is_classification: bool
+) -> tuple[LossTerms, Array, list[tuple[Array, Array]]]:
+    """The loss of left-out rows, its derivative for alpha, (n, M), and those for blocks of ``A^-1``, with their places.
+
+    inverse : what ``A^-1`` has for pairs of the rows, (n, n)
+    """
+    alpha, groups = posterior.alpha[index], posterior.given.row_groups
+    members = members_of(np.arange(len(index)) if groups is None else groups[index])
+    left_out = LeftOutGroups.of(members, inverse, alpha)
+    seen_alpha, seen_inverse = left_out.as_single()
+    seen_inverse = np.broadcast_to(seen_inverse, alpha.shape)
+    found = _terms_of(posterior, index, seen_alpha, seen_inverse, is_classification)
     by_alpha, blocks = left_out.derivatives(found.by_alpha, found.by_inverse)
-    slope = np.sum(by_alpha * change_of_alpha) + found.by_noise
-    for places, block in zip(members, blocks, strict=True):
-        own = columns[:, places]
-        slope -= np.sum(block * (own.T @ (noise[:, None] * own)))
-    return found.value, float(slope)
+    return found, by_alpha, list(zip(members, blocks, strict=True))
 
 
 def _terms_of(posterior: Any, index: Array, alpha: Array, inverse: Array, is_classification: bool) -> LossTerms:

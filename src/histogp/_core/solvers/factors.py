@@ -128,6 +128,10 @@ class DenseSystem(DirectSystem):
     def is_rounded(self) -> bool:
         return self.factors[0].panels[0][1].dtype == np.float32
 
+    def inverse_block(self, index: Array, matrix: int = 0) -> Array:
+        with suited_blas(float(self.operator.n_samples) ** 2 * len(index)):
+            return self.factors[matrix].inverse_block(index)
+
     def mean_weights(self, targets: Array) -> None:
         return None
 
@@ -177,6 +181,19 @@ class FeatureSystem(DirectSystem):
     def inverse_diagonal(self, index: Array) -> Array:
         return np.stack([factor.inverse_diagonal(index) for factor in self.factors], axis=1)
 
+    def inverse_block(self, index: Array, matrix: int = 0) -> Array:
+        return self.factors[matrix].inverse_slope(index)[0]
+
+    def inverse_slope(self, index: Array) -> tuple[Array, Array]:
+        return self.factors[0].inverse_slope(index)
+
+    def with_noise_times(self, factor: float) -> FeatureSystem | None:
+        try:
+            factors = tuple(one.with_noise_times(factor) for one in self.factors)
+        except LinAlgError:  # what is rounding now was small against the noise
+            return None
+        return replace(self, noise=self.noise.scaled(factor), factors=factors)
+
     def mean_weights(self, targets: Array) -> Array:
         if len(self.factors) == 1:
             return self.factors[0].weights(targets)
@@ -225,6 +242,13 @@ class Factor:
             out[before] -= left.T @ out[own]
         return out
 
+    def inverse_block(self, index: Array) -> Array:
+        """What ``A^-1`` has for pairs of rows ``index``, (n, n)."""
+        sides = np.zeros((self.n_rows, len(index)), self.panels[0][1].dtype, order="F")
+        sides[index, np.arange(len(index))] = 1.0
+        half = self._half_solved(sides)
+        return (half.T @ half).astype(np.float64)
+
     def extended(self, border: Array, corner: Array, diagonal: Array) -> Factor:
         """The factor of A bordered by columns (N, m), and ``corner + diag(diagonal)``, (m, m), where these meet."""
         left = self._half_solved(border).T
@@ -234,6 +258,8 @@ class Factor:
 
     def _half_solved(self, sides: Array) -> Array:
         """``L^-1 b``."""
+        if len(self.panels) == 1:
+            return solve_triangular(self.panels[0][1], sides, lower=True, check_finite=False)
         out = np.array(sides)
         for left, triangle in self.panels:
             before, own = slice(0, left.shape[1]), slice(left.shape[1], left.shape[1] + len(triangle))
@@ -340,6 +366,22 @@ class FeatureFactor:
         Z = np.concatenate([dense(block) for _, block in features_of(self.operator).blocks(rows)])
         half = solve_triangular(self.factor, Z.T, lower=True, check_finite=False)
         return half.T @ half + features_of(self.operator).remainder(rows, rows)
+
+    def with_noise_times(self, factor: float) -> FeatureFactor:
+        """The factor for all noise times a number."""
+        gram = self.gram / factor
+        return FeatureFactor(self.operator, self.diagonal * factor, gram, factor_of(gram))
+
+    def inverse_slope(self, index: Array) -> tuple[Array, Array]:
+        """What ``A^-1`` has for pairs of training samples, and what ``-A^-1 D A^-1`` has, (n, n) each."""
+        noise, rows = self.diagonal[index], updates_of(self.operator).training_rows().take(index)
+        Z = np.concatenate([dense(block) for _, block in features_of(self.operator).blocks(rows)])
+        with suited_blas(float(len(index)) * len(self.factor) ** 2):
+            half = solve_triangular(self.factor, Z.T, lower=True, check_finite=False)
+            whole = solve_triangular(self.factor, half, lower=True, trans=1, check_finite=False)
+            scaled, again = half / noise, whole / noise
+            block = np.diag(1 / noise) - scaled.T @ scaled
+            return block, again.T @ again - block
 
     def inverse_diagonal(self, index: Array) -> Array:
         """``[A^-1]_ii`` of training samples, (n,)."""

@@ -115,6 +115,19 @@ class System(ABC):
         sides[index, np.arange(len(index))] = 1.0
         return self.solve(sides, self._unit_tol, outputs=np.full(len(index), matrix)).values
 
+    def inverse_block(self, index: Array, matrix: int = 0) -> Array:
+        """What ``A^-1`` has for pairs of the training samples ``index``, (n, n), with the noise of an output."""
+        return self.inverse_columns(index, matrix)[index]
+
+    def inverse_slope(self, index: Array) -> tuple[Array, Array]:
+        """`inverse_block`, and its derivative for the logarithm of the noise, ``-A^-1 D A^-1``, (n, n) each."""
+        columns = self.inverse_columns(index)
+        return columns[index], -(columns.T @ (self.noise.diagonals()[:, :1] * columns))
+
+    def with_noise_times(self, factor: float) -> Self | None:
+        """The system with all noise times a factor; None if there is nothing to gain against a new one."""
+        return None
+
     @abstractmethod
     def mean_weights(self, targets: Array) -> Array | None:
         """``Phi^T A^-1 targets``, (n_components, M), where the system has them more exactly than from a solution."""
