@@ -63,6 +63,20 @@ def test_the_inverse_is_that_of_the_dense_matrix(weights):
     close(inverse_of(factor.factor), np.linalg.inv(np.eye(T * D) + factor.gram), rtol=1e-10)
 
 
+@pytest.mark.parametrize("factor", [1.0, 3.0, 0.2])
+def test_blocks_of_the_inverse_and_other_noise(weights, factor):
+    index = np.array([5, 0, 4, 69])
+    system = build_system(operator(weights), Noise(NOISE), 3, SolverOptions(), RNG).with_noise_times(factor)
+    assert isinstance(system, FeatureSystem)
+    inverse = np.linalg.inv(system_matrix(weights, factor * NOISE))
+    close(system.solve(B, 1e-10).values, inverse @ B, rtol=1e-9)
+    close(system.noise.sample, factor * NOISE)
+    block, slope = system.inverse_slope(index)
+    close(block, inverse[np.ix_(index, index)], rtol=1e-9)
+    close(system.inverse_block(index), block, rtol=1e-12)
+    close(slope, -(inverse @ np.diag(factor * NOISE) @ inverse)[np.ix_(index, index)], rtol=1e-9)
+
+
 def test_more_rows_are_added_to_the_factor(weights):
     first, last = X[:50], X[50:]
     before = FeatureFactor.of(operator(weights, first), NOISE[:50])

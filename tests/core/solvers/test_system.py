@@ -56,6 +56,25 @@ def test_a_grown_system_has_the_solutions_of_all_its_rows(options, ends):
     np.testing.assert_allclose(solution.values, dense_solution(ends[-1]), rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.parametrize("options", [CG, CHOLESKY], ids=["cg", "cholesky"])
+@pytest.mark.parametrize("ends", [(200,), (180, 200)])
+def test_blocks_of_the_inverse_and_their_slopes_are_those_of_the_matrix(options, ends):
+    index, rtol = np.array([7, 3, 150, 199]), 1e-7 if options is CHOLESKY else 1e-3
+    A = K[:200, :200] + np.diag(NOISE[:200])
+    inverse = np.linalg.inv(A)
+    expected, slope = inverse[np.ix_(index, index)], -(inverse @ np.diag(NOISE[:200]) @ inverse)[np.ix_(index, index)]
+    system = grown(ends, options)
+    close(system.inverse_block(index), expected, rtol=rtol)
+    block, found = system.inverse_slope(index)
+    close(block, expected, rtol=rtol)
+    close(found, slope, rtol=rtol)
+    noise = Noise(NOISE[:200], CODES[:200], np.array([0.4, 0.6, 1.0]), np.array([1.6, 1.4, 1.0]))
+    several = build_system(operator(200), noise, 3, options, np.random.default_rng(0))
+    own = np.linalg.inv(K[:200, :200] + np.diag(noise.diagonals()[:, 1]))
+    close(several.inverse_block(index, 1), own[np.ix_(index, index)], rtol=rtol)
+    assert system.with_noise_times(2.0) is None
+
+
 def test_the_system_that_was_there_stays_as_it_was():
     before = grown((100,), CHOLESKY)
     left = extended(before, 100, 120, Noise(NOISE[:120]))

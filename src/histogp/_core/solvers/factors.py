@@ -130,7 +130,13 @@ class DenseSystem(DirectSystem):
 
     def inverse_block(self, index: Array, matrix: int = 0) -> Array:
         with suited_blas(float(self.operator.n_samples) ** 2 * len(index)):
-            return self.factors[matrix].inverse_block(index)
+            return self.factors[matrix].inverse_block(index)[0]
+
+    def inverse_slope(self, index: Array) -> tuple[Array, Array]:
+        with suited_blas(float(self.operator.n_samples) ** 2 * len(index)):
+            block, half = self.factors[0].inverse_block(index)
+            columns = self.factors[0].other_half_solved(half)
+            return block, -(columns.T @ (self.noise.diagonals()[:, :1] * columns)).astype(np.float64)
 
     def mean_weights(self, targets: Array) -> None:
         return None
@@ -235,19 +241,24 @@ class Factor:
         if len(self.panels) == 1:
             triangle = self.panels[0][1]
             return cho_solve((triangle, True), sides.astype(triangle.dtype), check_finite=False)
-        out = self._half_solved(sides)
-        for left, triangle in reversed(self.panels):
-            before, own = slice(0, left.shape[1]), slice(left.shape[1], left.shape[1] + len(triangle))
-            out[own] = lapack.dtrtrs(triangle, out[own], lower=1, trans=1)[0]
-            out[before] -= left.T @ out[own]
-        return out
+        return self.other_half_solved(self._half_solved(sides))
 
-    def inverse_block(self, index: Array) -> Array:
-        """What ``A^-1`` has for pairs of rows ``index``, (n, n)."""
+    def inverse_block(self, index: Array) -> tuple[Array, Array]:
+        """What ``A^-1`` has for pairs of rows ``index``, (n, n); and what ``L^-1`` has in these columns, (N, n)."""
         sides = np.zeros((self.n_rows, len(index)), self.panels[0][1].dtype, order="F")
         sides[index, np.arange(len(index))] = 1.0
         half = self._half_solved(sides)
-        return (half.T @ half).astype(np.float64)
+        return (half.T @ half).astype(np.float64), half
+
+    def other_half_solved(self, half: Array) -> Array:
+        """``L^-T b``, in the place of b."""
+        if len(self.panels) == 1:
+            return solve_triangular(self.panels[0][1], half, lower=True, trans=1, overwrite_b=True, check_finite=False)
+        for left, triangle in reversed(self.panels):
+            before, own = slice(0, left.shape[1]), slice(left.shape[1], left.shape[1] + len(triangle))
+            half[own] = lapack.dtrtrs(triangle, half[own], lower=1, trans=1)[0]
+            half[before] -= left.T @ half[own]
+        return half
 
     def extended(self, border: Array, corner: Array, diagonal: Array) -> Factor:
         """The factor of A bordered by columns (N, m), and ``corner + diag(diagonal)``, (m, m), where these meet."""
