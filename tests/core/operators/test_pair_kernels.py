@@ -14,7 +14,7 @@ from core.operators.suite import CoreSuite, D, State, UpdatesTuningSuite, Withou
 from histogp import HistogramGPClassifier, HistogramGPRegressor, ModelFileError, Optimizer, load
 from histogp._core.data import Rows
 from histogp._core.operators import pair_kernels, pair_measures, pair_operators
-from histogp._core.operators.pair_kernels import HeightsKernel
+from histogp._core.operators.pair_kernels import HeightsKernel, mean_differences
 from histogp.kernels import Chi2, Constant, ExpChi2, Gaussian, HistogramIntersection, Laplacian, Power, Sum
 
 pytestmark = pytest.mark.portable
@@ -389,3 +389,11 @@ def test_a_damaged_state_is_refused(name, entry, value):
     state.arrays[name][entry] = value
     with pytest.raises(ModelFileError, match="its samples "):
         Rows.from_state(state, 40, 5)
+
+
+@pytest.mark.parametrize("density", [1.0, 0.7, 0.3, 0.0])
+def test_mean_differences_are_those_of_all_pairs(density):
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(40, 5)) * (rng.random((40, 5)) < density)
+    expected = np.abs(values[:, None] - values[None]).sum(axis=(0, 1)) / (40 * 39)
+    close(mean_differences(Rows.from_array(values)), expected, rtol=1e-12)

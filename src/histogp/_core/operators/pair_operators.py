@@ -22,7 +22,7 @@ from histogp._core.operators.contract import (
 from histogp._core.operators.feature_kernels import FeatureKernel, FeatureOperator
 from histogp._core.operators.pair_kernels import Measured, PairKernel
 from histogp._core.operators.pair_measures import TILE
-from histogp._core.threads import suited_blas
+from histogp._core.threads import over_rows, suited_blas
 from histogp.errors import ModelFileError
 from histogp.io.schema import Reader, Writer
 
@@ -38,6 +38,8 @@ MOST_CHOSEN_AGAIN = 512
 # Features of all samples, 1 GB, up to which they are in double precision. More of them are rounded, which takes half
 # the time and memory, and changes scores by 4e-5 where 2,000 landmarks miss the kernel by 8e-3 (20,000 images).
 MOST_DOUBLE_FEATURES = 2**27
+# Rows of a matrix that are copied before an interrupt is looked for. New memory takes longer than copying.
+COPIED_ROWS = 512
 
 
 def pair_operator(rows: Rows, kernel: PairKernel, n_threads: int = 1) -> KernelOperator:
@@ -146,7 +148,14 @@ class DenseOperator(KernelOperator):
             self._matrix = self._measured = None
 
     def matrix(self) -> Array:
-        return self._kept().copy()
+        kept = self._kept()
+        out = np.empty_like(kept)
+
+        def copy(rows: slice) -> None:
+            out[rows] = kept[rows]
+
+        over_rows(copy, self.n_samples, self.n_threads, COPIED_ROWS)
+        return out
 
     def new_matrix(self) -> Array:
         return self.measured().matrix() if self._matrix is None else self.matrix()
