@@ -17,7 +17,7 @@ import histogp
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor, Optimizer
 from histogp._core.search import leave_one_out
 from histogp.gp import _decisions, _model
-from histogp.gp._decisions import LIKENESS_NOISE, START_NOISE, starting_kernels
+from histogp.gp._decisions import LIKENESS_NOISE, START_NOISE, starting_kernels, unusual_samples
 from histogp.kernels import Gaussian, HistogramIntersection, Laplacian, Power, Sum
 
 N, D = 90, 4
@@ -793,3 +793,38 @@ def test_with_landmarks_as_with_the_matrix(monkeypatch):
     assert set(model.approximation_) == {"nystroem"}
     same_decisions(model, exact)
     np.testing.assert_allclose(model.decision_function(TEST), exact.decision_function(TEST), atol=0.05)
+
+
+@pytest.mark.parametrize("far", [1e6, -1e6])
+def test_a_sample_far_away_costs_little(far):
+    X, y = load_digits(return_X_y=True)
+    X = X[:, X[:300].std(axis=0) > 1] - 5.0  # not counts
+    spoiled = X[:300].copy()
+    spoiled[7, :3] = far
+    losses = [
+        log_loss(y[300:900], HistogramGPClassifier().fit(rows, y[:300]).predict_proba(X[300:900]))
+        for rows in (X[:300], spoiled)
+    ]
+    assert losses[1] < 1.1 * losses[0]
+
+
+def test_unusual_samples_are_those_beyond_all_others_together():
+    rows = np.random.default_rng(0).normal(size=(200, 4))
+    every = np.arange(200)
+    assert not unusual_samples(rows, every).any()
+    assert not unusual_samples(np.exp(1.5 * rows), every).any()  # a long tail is no exception
+    assert not unusual_samples(np.where(rows > 2, 50.0, 1.0), every).any()  # nor is a rare value
+    rows[[3, 90], [0, 2]] = 1e4, -1e5
+    rows[4, 0] = 9e3
+    np.testing.assert_array_equal(np.flatnonzero(unusual_samples(rows, every)), [3, 4, 90])
+    np.testing.assert_array_equal(np.flatnonzero(unusual_samples(sparse.csr_array(rows), every)), [3, 4, 90])
+    np.testing.assert_array_equal(np.flatnonzero(unusual_samples(rows, every[:80])), [3, 4, 90])
+    rows[::2, 1] = 1e6  # not a few
+    assert not unusual_samples(rows, every).any()
+
+
+def test_shifts_do_not_come_from_a_sample_far_away():
+    rows, far = X + 3.0, X + 3.0
+    far[5, 0] = -1e9
+    found = fitted(HistogramGPClassifier, rows=far).kernel_.shift
+    np.testing.assert_array_equal(found, np.delete(rows, 5, axis=0).min(axis=0))

@@ -46,6 +46,9 @@ ZEROS_OF_COUNTS = 0.5
 EQUAL_SUMS = 1e-3
 # Samples that units of features come from; more of them than a search sees, so that rare features count as well.
 UNIT_SAMPLES = 4_000
+# The part of the samples, at most, that may be so far away that they do not count for units, and how many others must
+# differ from the median of a feature to tell.
+MOST_UNUSUAL, FEWEST_USUAL = 0.1, 10
 # Features may be as large as this, or as small as its inverse.
 MOST_MAGNITUDE = 1e200
 # Distinct samples from which on there is something to search for.
@@ -70,7 +73,7 @@ class Decision:
     left_out: Array | None = None
 
 
-def starting_kernels(X: Any, scale: float = 1.0) -> list[Sum]:
+def starting_kernels(X: Any, scale: float = 1.0, unusual: Array | None = None) -> list[Sum]:
     """The kernels from which a search may start, for distinct training samples, an array or CSR (N, D); often one.
 
     Features are shifted by their smallest values, unless most are zero, and each has a weight of its own. Counts, that
@@ -78,14 +81,14 @@ def starting_kernels(X: Any, scale: float = 1.0) -> list[Sum]:
     counts than a search sees samples not all would have a weight.
 
     scale : the mean square of the targets
+    unusual : mask of the samples that do not count for the smallest values, (N,), or None if all do
     """
     n_samples, n_features = X.shape
-    lowest, highest = (
-        np.asarray(one.toarray() if sparse.issparse(X) else one, np.float64).ravel()
-        for one in (X.min(axis=0), X.max(axis=0))
-    )
-    _check_magnitude(max(highest.max(), -lowest.min()))
-    keeps_zeros = _number_of_nonzeros(X) <= (1 - ZEROS_OF_COUNTS) * n_samples * n_features
+    lowest = _per_feature(X.min(axis=0))
+    _check_magnitude(max(_per_feature(X.max(axis=0)).max(), -lowest.min()))
+    keeps_zeros = _keeps_zeros(X)
+    if unusual is not None and unusual.any() and not keeps_zeros:
+        lowest = _per_feature(X[~unusual].min(axis=0))
     n_components = int(np.clip(MOST_FEATURES // n_samples, FEWEST_LANDMARKS, MOST_LANDMARKS))
     own = START_SCALE * scale
     parts = [HistogramIntersection(scale=own), Laplacian(scale=own), Gaussian(scale=own), Constant(own)]
@@ -100,6 +103,42 @@ def starting_kernels(X: Any, scale: float = 1.0) -> list[Sum]:
     if sums[sums > 0].min() < (1 - EQUAL_SUMS) * sums.max():
         several.append(clone(kernel).set_params(weights=None, normalize="l1"))
     return [*several, kernel] if n_features <= min(n_samples, FEWEST_SAMPLES) else several
+
+
+def unusual_samples(X: Any, some: Array) -> Array:
+    """Which samples are so far away in a feature that its unit would be theirs alone, a mask (N,).
+
+    That is, farther from the median of the feature than all samples together that are closer. None are where most
+    features are zero, or where these would be more than a few.
+
+    X : distinct samples, an array or CSR (N, D); some : numbers of those that medians and distances come from
+    """
+    none = np.zeros(X.shape[0], bool)
+    if len(some) <= FEWEST_USUAL or _keeps_zeros(X):
+        return none
+    sample = Rows.some_of(X, np.sort(some)).to_dense()
+    center = np.median(sample, axis=0)
+    away = np.sort(np.abs(sample - center), axis=0)
+    closer = np.cumsum(away, axis=0)
+    n_zeros = np.count_nonzero(away == 0, axis=0)
+    enough = n_zeros + np.maximum(FEWEST_USUAL, (len(away) - n_zeros) // 2)
+    is_alone = (away[1:] > closer[:-1]) & (np.arange(1, len(away))[:, None] >= enough)
+    first = np.where(is_alone.any(axis=0), is_alone.argmax(axis=0), len(away) - 1)
+    farthest = closer[first, np.arange(len(center))]
+    farthest[n_zeros + FEWEST_USUAL > len(away)] = np.inf
+    dense = X.toarray() if sparse.issparse(X) else X
+    found = np.any(np.abs(dense - center) > farthest, axis=1)
+    return found if np.count_nonzero(found) <= MOST_UNUSUAL * len(found) else none
+
+
+def _per_feature(of_features: Any) -> Array:
+    """What a method of an array, or of a sparse one, returns for all features, (D,)."""
+    return np.asarray(of_features.toarray() if sparse.issparse(of_features) else of_features, np.float64).ravel()
+
+
+def _keeps_zeros(X: Any) -> bool:
+    """Whether most features are zero, so that they are not shifted."""
+    return _number_of_nonzeros(X) <= (1 - ZEROS_OF_COUNTS) * X.shape[0] * X.shape[1]
 
 
 def _check_magnitude(largest: float) -> None:
@@ -127,6 +166,7 @@ def decide(
     X: Any,
     given: TrainingTargets,
     hashes: Array,
+    unusual: Array,
     *,
     finds: str,
     is_classification: bool,
@@ -139,11 +179,13 @@ def decide(
     noise : where the noise starts; in units of the prior variance if it alone is to be found
     given : what samples say, at that noise
     hashes : of the rows, (N,); those of a sample are searched in this order, so that the order of X does not matter
+    unusual : mask of the rows that do not count for units, (N,)
     finds : "all", "kernel" without the noise, or "noise" without the kernel
     """
     targets, weights, scatter = given.row_targets, given.row_weights, given.row_scatter
     codes = codes_of(targets) if is_classification else np.zeros(len(targets), int)
-    some = np.argsort(hashes)[:UNIT_SAMPLES]
+    in_order = np.argsort(hashes)
+    some = in_order[~unusual[in_order]][:UNIT_SAMPLES]
     if len(targets) < FEWEST_SEARCHED or np.bincount(codes).max() < 2:
         return settled(kernels[0], noise, X[some], targets[some])
     chosen = sampled(codes, hashes, number_searched(targets.shape[1]))

@@ -47,6 +47,7 @@ from histogp.gp._decisions import (
     left_open,
     likeness,
     starting_kernels,
+    unusual_samples,
     with_unit,
 )
 from histogp.gp._tasks import Encoded, Samples, Task, numbered_groups
@@ -566,14 +567,15 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         given = task.problem(encoded, noise).searched
         hashes = content_hash(X) if encoded.samples.hashes is None else encoded.samples.hashes
         in_order = np.argsort(hashes)
+        unusual = unusual_samples(X, in_order[:UNIT_SAMPLES])
         kernels: list[Kernel] = [self._fit_kernel]
         if self._left_open != "noise":
             scale = 1.0 if task.is_classification else float(np.mean(given.row_targets[in_order] ** 2)) or 1.0
-            kernels = list(starting_kernels(X, scale))
+            kernels = list(starting_kernels(X, scale, unusual))
             if self._left_open == "all":
                 noise, given = noise * scale, given.scaled(scale)
         if not task.has_labels:
-            some = X[in_order[:UNIT_SAMPLES]]
+            some = X[in_order[~unusual[in_order]][:UNIT_SAMPLES]]
             return (with_unit if self._left_open == "noise" else likeness)(kernels[0], noise, some)
         if self.optimize is not None:
             return Decision(kernels[0], noise)
@@ -588,6 +590,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             X,
             given,
             hashes,
+            unusual,
             finds=self._left_open,
             is_classification=task.is_classification,
             n_threads=number_of_threads(self.n_jobs),

@@ -397,3 +397,27 @@ def test_mean_differences_are_those_of_all_pairs(density):
     values = rng.normal(size=(40, 5)) * (rng.random((40, 5)) < density)
     expected = np.abs(values[:, None] - values[None]).sum(axis=(0, 1)) / (40 * 39)
     close(mean_differences(Rows.from_array(values)), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_derivatives_for_weights_know_negative_heights(dtype):
+    """Below zero the intersection is that of sizes, as Brownian motion goes on to the left; one value is far away."""
+    rng = np.random.default_rng(0)
+    values, upstream, start = rng.normal(size=(9, 3)), rng.normal(size=(9, 9)), np.array([0.7, 1.1, 0.9])
+    values[2, 0] = -1e3
+    upstream += upstream.T
+    parts = [HistogramIntersection(scale=0.5), Laplacian(unit=1.0), Gaussian(unit=1.0), Constant(0.5)]
+
+    def dense_value(weights):
+        h = values * weights
+        smaller = np.minimum(np.abs(h)[:, None], np.abs(h)[None]) * (h[:, None] * h[None] > 0)
+        away = h[:, None] - h[None]
+        K = 0.5 * smaller.sum(axis=2) + np.exp(-np.abs(away).sum(axis=2)) + np.exp(-(away**2).sum(axis=2)) + 0.5
+        return np.sum(upstream * K)
+
+    one = kernel_operator(values, Sum(parts, weights=start))
+    close(np.sum(upstream * one.matrix()), dense_value(start), rtol=1e-12)
+    one = one if dtype == np.float64 else one.in_single()
+    found = one.matrix_gradient(upstream.astype(dtype), None)["weights"]
+    expected = [(dense_value(start + step) - dense_value(start - step)) / 2e-6 for step in 1e-6 * np.eye(3)]
+    np.testing.assert_allclose(found, expected, rtol=1e-5 if dtype == np.float64 else 1e-3, atol=1e-3)

@@ -361,8 +361,11 @@ def height_slopes(own: Array, others: Array, slopes: Mapping[Measure, Array], n_
     slopes : S of each measure, (n, m), in the precision of the heights; they are overwritten
     """
     out = np.zeros_like(own)
-    # The derivative of a minimum is whether the other is above, that of |a - b| one minus twice that; that of a
-    # harmonic term is twice the squared share of the other, that of chi2 a half minus that.
+    # The derivative of a minimum is whether the other is above, below zero one less, where it is that of sizes; that of
+    # |a - b| is one minus twice that; that of a harmonic term is twice the squared share of the other, that of chi2 a
+    # half minus that.
+    if (slope := slopes.get("minima")) is not None and own.min(initial=0.0) < 0:
+        out -= np.where(own < 0, slope.sum(axis=1), 0)
     for plain, distance, factor, leaf in (
         ("minima", "absolute", 2, pair_loops.sums_above),
         ("harmonic", "chi2", 1, pair_loops.sums_of_shares),
