@@ -23,6 +23,7 @@ LAYERS = [
     ["plotting"],
     ["reports"],
     ["cli"],
+    ["__main__"],
 ]
 # Built on top of the library, as a user's own code would be.
 ON_TOP = ("active", "cli", "plotting", "reports")

@@ -60,7 +60,8 @@ def class_weights(setting: Any, classes: Array, codes: Array, weights: Array) ->
     elif setting == "balanced":
         # `compute_class_weight` knows weights of samples from scikit-learn 1.7 on.
         present, places = np.unique(codes, return_inverse=True)
-        totals = np.bincount(places, weights)
+        order = np.lexsort((weights, places))  # the same sums whatever the order of samples is
+        totals = np.bincount(places[order], weights[order])
         per_class[present] = totals.sum() / (len(present) * totals)
     if not np.all(np.isfinite(per_class)) or per_class.min() < 0:
         raise ValueError(f"class_weight must have finite weights >= 0; got {setting!r}.")
@@ -70,7 +71,9 @@ def class_weights(setting: Any, classes: Array, codes: Array, weights: Array) ->
 def balanced_noise(noise: float, codes: Array, weights: Array, n_classes: int) -> Noise:
     """Label-dependent noise (supplement of gp-hik-eccv2012, section S1)."""
     sample = noise / weights
-    share = np.bincount(codes, weights, minlength=n_classes) / weights.sum()
+    order = np.lexsort((weights, codes))  # the same sums whatever the order of samples is
+    totals = np.bincount(codes[order], weights[order], minlength=n_classes)
+    share = totals / totals.sum()
     if n_classes <= 2:
         return Noise(sample * 2 * share[codes])
     # A side without samples has no noise to speak of; 1 stands for it.

@@ -62,8 +62,9 @@ def test_regression_and_one_class_models_are_updated(run):
     assert "80 rows more" in run("update", "m", "targets.csv", "--label", "color")
     run("fit", "train.csv", "--ignore", "color", "--one-class", "--kernel", "hik", "-o", "usual")
     run("update", "usual", "test.csv", "--ignore", "color")
-    expected = HistogramGPOneClass("hik").fit(np.concatenate([X, X[:20]]))
-    np.testing.assert_allclose(histogp.load("usual").offset_, expected.offset_)
+    found = histogp.load("usual")
+    expected = HistogramGPOneClass("hik", noise=found.noise_).fit(np.concatenate([X, X[:20]]))
+    np.testing.assert_allclose(found.offset_, expected.offset_)
 
 
 BAD_UPDATES = {

@@ -48,7 +48,7 @@ def terms_of(kind, noise):
     wanted = wanted_probabilities(CODES, 3) * WEIGHTS[:, None]
     if kind == "classes":
         return lambda alpha, inverse: class_loss(TARGETS, alpha, inverse, wanted, LINK)
-    return lambda alpha, inverse: density_loss(alpha, inverse, WEIGHTS, np.zeros((N, 3)), noise)
+    return lambda alpha, inverse: density_loss(alpha, inverse, WEIGHTS, np.zeros((N, 3)), noise, WEIGHTS)
 
 
 @pytest.mark.parametrize("noise", NOISES)

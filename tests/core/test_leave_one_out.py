@@ -56,7 +56,7 @@ def terms_of_classes(targets=TARGETS, codes=CODES, link=LINK):
 
 
 def terms_of_densities(noise, scatter=0.0):
-    return lambda alpha, inverse: density_loss(alpha, inverse, WEIGHTS, scatter, noise)
+    return lambda alpha, inverse: density_loss(alpha, inverse, WEIGHTS, scatter, noise, WEIGHTS)
 
 
 def probabilities(scores, link=LINK):
@@ -124,7 +124,7 @@ def test_equal_samples_are_left_out_together(is_classification):
         wanted = np.where(targets > 0, 1 - doubt, doubt / 2)
         losses = -np.sum(wanted * probabilities(means, leave_one_out.START_LINK), axis=1)
     else:
-        of_one = variances[:, None] + 0.1
+        of_one = variances[:, None] + 0.1 / min(1.0, np.median(weights))
         losses = np.sum(np.log(2 * np.pi * of_one) + (targets - means) ** 2 / of_one, axis=1) / 2
     close(search.path[0]["loss"], np.average(losses, weights=weights), rtol=1e-9)
 
@@ -141,8 +141,9 @@ def test_equal_samples_that_come_again_are_left_out_one_by_one(is_classification
     search._loss_of_rows = replace(search._loss_of_rows, one_by_one=True)
     search.evaluate(search.start)
     K, total, losses = operator.matrix(), np.bincount(row_of, weights), []
+    of_one = min(1.0, np.median(weights))  # the weight of a sample
     for row, z in zip(row_of, targets, strict=True):
-        unit = min(1.0, total[row])
+        unit = min(of_one, total[row])
         left = total - unit * (np.arange(9) == row)
         kept = left > 1e-12
         y = np.stack([np.bincount(row_of, weights * column) for column in targets.T], axis=1)
@@ -151,7 +152,7 @@ def test_equal_samples_that_come_again_are_left_out_one_by_one(is_classification
         mean = k @ np.linalg.solve(A, y[kept] / left[kept, None])
         variance = K[row, row] - k @ np.linalg.solve(A, k) + 0.1 / unit
         if is_classification:
-            doubt = 1 / (weights.sum() + 2)
+            doubt = 1 / (weights.sum() / of_one + 2)
             wanted = np.where(z > 0, 1 - doubt, doubt / 2)
             losses.append(-wanted @ probabilities(mean[None], leave_one_out.START_LINK)[0])
         else:
@@ -164,7 +165,7 @@ def test_equal_samples_that_come_again_are_left_out_one_by_one(is_classification
 def test_slopes_of_the_loss_of_rows(is_classification, one_by_one):
     rng = np.random.default_rng(0)
     targets, weights = 2 * rng.dirichlet(np.ones(3), 7) - 1, np.array([1, 2, 3, 0.5, 1, 4, 1.0])
-    loss = RowLoss(targets, weights, rng.uniform(0, 1, (7, 3)), is_classification, one_by_one)
+    loss = RowLoss(targets, weights, rng.uniform(0, 1, (7, 3)), 1.3 * weights, is_classification, one_by_one)
     at = [rng.normal(size=(7, 3)), np.repeat(rng.uniform(1, 3, (7, 1)), 3, 1), rng.uniform(0.1, 0.5, 7)]
 
     def value(alpha, inverse, noise):

@@ -54,10 +54,11 @@ def loss_by_hand(targets, noise, is_classification):
             doubt = 1 / (len(ROWS) + 2)
             wanted = np.where(targets[i] > 0, 1 - doubt, doubt / 2)
             logits = LINK.temperature * means + LINK.bend * np.log(np.clip((1 + means) / 2, 0.02, 1.5))
-            total -= WEIGHTS[i] * wanted @ log_softmax(logits)
+            total -= WEIGHTS[i] / WEIGHTS.mean() * wanted @ log_softmax(logits)
         else:
-            variance += noise - noise / WEIGHTS[i]  # of a sample of weight one
-            total += WEIGHTS[i] * np.sum(np.log(2 * np.pi * variance) + (targets[i] - means) ** 2 / variance) / 2
+            one = np.median(WEIGHTS)  # the weight of a sample
+            variance += noise / one - noise / WEIGHTS[i]
+            total += WEIGHTS[i] / one * np.sum(np.log(2 * np.pi * variance) + (targets[i] - means) ** 2 / variance) / 2
     return total
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from oracles import close
 
+from histogp._core import repeats
 from histogp._core.repeats import LabeledScores, are_repeated_measurements, fit_to_left_out
 
 
@@ -11,7 +12,7 @@ def labeled(rows, codes, weights=None, scores=None):
     rows, codes = np.asarray(rows), np.asarray(codes)
     weights = np.ones(len(rows)) if weights is None else np.asarray(weights, float)
     scores = np.zeros((len(rows), 1)) if scores is None else np.asarray(scores, float)
-    return LabeledScores(scores, codes, weights, np.minimum(weights, 1), rows)
+    return LabeledScores(scores, codes, weights, weights, rows)
 
 
 def by_pairs(rows, codes, weights, chances):
@@ -22,7 +23,8 @@ def by_pairs(rows, codes, weights, chances):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_pairs_are_counted_as_those_of_all_copies(seed):
+def test_pairs_are_counted_as_those_of_all_copies(seed, monkeypatch):
+    monkeypatch.setattr(repeats, "FEW_ROWS", 0)
     rng = np.random.default_rng(seed)
     rows, weights = np.sort(rng.integers(6, size=20)), rng.integers(1, 4, size=20)
     chances = rng.dirichlet(np.ones(3), size=6)
@@ -77,6 +79,6 @@ def test_the_reading_that_suits_is_fitted(are_real):
     assert fit_to_left_out(fit, log_probabilities, whole, lambda: single) == (3 if are_real else 2)
     # Copies count as one sample, measurements as many.
     assert [call[-1] for call in calls] == [len(calls[0][0]), 90][: len(calls)]
-    for scores, of_class, weights, _ in calls:
+    for (scores, of_class, weights, _), n in zip(calls, (30, 90), strict=False):
         assert len(scores) == len(of_class) == len(np.unique(np.column_stack([rows, codes]), axis=0))
-        close(np.bincount(of_class, weights), np.bincount(codes).astype(float))
+        close(np.bincount(of_class, weights), np.bincount(codes) * n / 90)

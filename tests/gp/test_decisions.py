@@ -15,10 +15,11 @@ from sklearn.model_selection import GridSearchCV
 
 import histogp
 from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegressor, Optimizer
+from histogp._core import probability
 from histogp._core.search import leave_one_out
 from histogp.gp import _decisions, _model
 from histogp.gp._decisions import LIKENESS_NOISE, START_NOISE, starting_kernels, unusual_samples
-from histogp.kernels import Gaussian, HistogramIntersection, Laplacian, Power, Sum
+from histogp.kernels import Constant, Gaussian, HistogramIntersection, Laplacian, Power, Sum
 
 N, D = 90, 4
 RNG = np.random.default_rng(0)
@@ -157,7 +158,8 @@ class TestDense:
         y = (VALUES - np.average(VALUES, weights=weights)) / model._codec.unit
         inverse = np.linalg.inv(formula(X, X, model.kernel_) + np.diag(model.noise_ / weights))
         errors, variances = inverse @ y / inverse.diagonal(), 1 / inverse.diagonal()
-        variances += model.noise_ - model.noise_ / weights  # of a sample of weight one
+        one = np.median(weights)  # the weight of a sample
+        variances += model.noise_ / one - model.noise_ / weights
         loss = np.average((np.log(2 * np.pi * variances) + errors**2 / variances) / 2, weights=weights)
         if kernel != "auto":
             place = np.argmin(np.abs(path["noise"] - model.noise_))
@@ -166,14 +168,14 @@ class TestDense:
         dropped = (
             {name for name in PARTS - found_by(model).keys() if name.endswith("scale")} if kernel == "auto" else ()
         )
-        assert loss < path["loss"].min() + len(dropped) / weights.sum() + 0.03
+        assert loss < path["loss"].min() + len(dropped) * one / weights.sum() + 0.03
 
 
 class TestTable:
     """What is searched for, and what kernel_ and noise_ are, for what users may write."""
 
     KERNELS = {  # noqa: RUF012
-        "auto": ("auto", PARTS),
+        "auto": ("auto", PARTS | {"transform__eta"}),
         "name": ("hik", {"scale"}),
         "object": (HistogramIntersection(Power(0.5)), {"scale", "transform__eta"}),
     }
@@ -720,7 +722,7 @@ class TestOtherTasks:
         """Without normalization scales and noise start in units of the targets."""
         values = unit * surface(X)
         model = HistogramGPRegressor(normalize_y=False).fit(X, values)
-        close(model.optimization_path_["noise"][0], START_NOISE * np.mean(values**2), rtol=1e-9)
+        close(model.optimization_path_["noise"][0], START_NOISE * np.var(values), rtol=1e-9)
         assert model.score(TEST, unit * surface(TEST)) > 0.9
         plain = HistogramGPRegressor(normalize_y=False).fit(X, surface(X)).optimization_path_
         np.testing.assert_allclose(model.optimization_path_["loss"][:5] - np.log(unit), plain["loss"][:5], atol=1e-2)
@@ -828,3 +830,159 @@ def test_shifts_do_not_come_from_a_sample_far_away():
     far[5, 0] = -1e9
     found = fitted(HistogramGPClassifier, rows=far).kernel_.shift
     np.testing.assert_array_equal(found, np.delete(rows, 5, axis=0).min(axis=0))
+
+
+class TestUnitsOfWeights:
+    """The unit of weights does not matter, nor how often all samples were copied."""
+
+    @pytest.mark.parametrize("weight", [2.0, 10.0, 1 / N, 1e-9])
+    def test_one_weight_for_all(self, weight):
+        once = fitted(HistogramGPClassifier)
+        found = HistogramGPClassifier().fit(X, LABELS, np.full(N, weight))
+        np.testing.assert_allclose(found.noise_, weight * once.noise_, rtol=1e-3)
+        np.testing.assert_allclose(found.predict_proba(TEST), once.predict_proba(TEST), atol=2e-3)
+
+    def test_copies_of_all(self):
+        once = fitted(HistogramGPClassifier)
+        found = HistogramGPClassifier().fit(np.repeat(X, 10, axis=0), np.repeat(LABELS, 10))
+        np.testing.assert_allclose(found.noise_, 10 * once.noise_, rtol=1e-3)
+        np.testing.assert_allclose(found.predict_proba(TEST), once.predict_proba(TEST), atol=2e-3)
+
+    @pytest.mark.parametrize("tiny", [1e-6, 1e-9, 1e-15, 1e-100])
+    @pytest.mark.parametrize("make", [HistogramGPClassifier, HistogramGPRegressor])
+    def test_weights_next_to_nothing(self, make, tiny):
+        weights = np.ones(N)
+        weights[:20] = tiny
+        found = make().fit(X, TOLD[make], weights)
+        without = fitted(make, slice(20, None))
+        wanted = labels_of(TEST) if make is HistogramGPClassifier else 5 + 3 * surface(TEST)
+        assert found.score(TEST, wanted) > without.score(TEST, wanted) - 0.15
+        assert 0.1 * without.noise_ < found.noise_ < 10 * without.noise_
+
+    def test_class_weights_make_no_copies(self):
+        """Where most samples of every class are single, equal ones come again, whatever their classes weigh."""
+        rows = np.round(X[:, :2] * 2)
+        rare = np.where(LABELS == "elm", "elm", "other")
+        seen = []
+        for class_weight in (None, "balanced"):
+            model = HistogramGPClassifier("hik", noise=0.3, class_weight=class_weight).fit(rows - rows.min(), rare)
+            seen.append(model._posterior.given.row_counts)
+        np.testing.assert_array_equal(*seen)
+
+    @pytest.mark.parametrize("class_weight", [None, "balanced", "balanced-ovr"])
+    def test_in_any_order_with_equal_rows_and_weights(self, class_weight):
+        rng = np.random.default_rng(0)
+        index, weights = rng.integers(60, size=N), rng.uniform(0.3, 3, N)
+        labels = NAMES[rng.integers(3, size=N)]
+        order = rng.permutation(N)
+        found = [
+            HistogramGPClassifier(class_weight=class_weight).fit(X[index][of], labels[of], weights[of])
+            for of in (np.arange(N), order)
+        ]
+        assert found[0].noise_ == found[1].noise_
+        regressors = [HistogramGPRegressor().fit(X[index][of], VALUES[of], weights[of]) for of in (np.arange(N), order)]
+        assert regressors[0].noise_ == regressors[1].noise_
+
+
+class TestRepeatedMeasurements:
+    @pytest.mark.parametrize("n_levels", [1, 2, 5, 20])
+    def test_values_that_scatter_at_equal_features(self, n_levels):
+        rng = np.random.default_rng(n_levels)
+        rows = np.repeat(np.arange(float(n_levels)), 200 // n_levels)[:, None]
+        truth = np.sin(rows[:, 0] / 5)
+        model = HistogramGPRegressor().fit(rows, truth + rng.normal(size=len(rows)))
+        mean, std = model.predict(rows, return_std=True)
+        assert 0.85 < std.mean() < 1.15
+        assert 0.9 < np.mean(np.abs(truth + rng.normal(size=len(rows)) - mean) < 1.96 * std) < 0.99
+
+    @pytest.mark.parametrize("share", [0.02, 0.1, 0.3])
+    @pytest.mark.parametrize("n_levels", [1, 3])
+    def test_frequencies_of_classes_of_few_rows(self, share, n_levels):
+        labels = np.tile(np.arange(200) < 200 * share, n_levels)
+        rows = np.repeat(np.arange(float(n_levels)), 200)[:, None]
+        found = HistogramGPClassifier().fit(rows, labels).predict_proba(rows[::200])[:, 1]
+        np.testing.assert_allclose(found, share, atol=0.02)
+
+    @pytest.mark.parametrize("copies", [1, 2, 10])
+    def test_copies_are_no_reason_to_reject_new_samples(self, copies):
+        rng = np.random.default_rng(0)
+        rows, new = rng.normal(size=(120, 4)), rng.normal(size=(1000, 4))
+        for model in (
+            HistogramGPOneClass().fit(np.repeat(rows, copies, axis=0)),
+            HistogramGPOneClass().fit(rows, sample_weight=np.full(120, float(copies))),
+        ):
+            assert 0.02 < np.mean(model.predict(new) < 0) < 0.1
+
+
+class TestDecisionsThatStay:
+    @pytest.mark.parametrize("optimize", [None, "loo", "gradient"])
+    def test_keep_decisions_keeps_them_however_many_go(self, optimize):
+        model = HistogramGPClassifier(optimize=optimize).fit(X, LABELS)
+        noise = model.noise_
+        model.forget(np.arange(60), keep_decisions=True)
+        assert model.noise_ == noise
+        assert model.n_samples_ == N - 60
+
+    def test_forgetting_finds_noise_again_where_a_search_was_asked_for(self):
+        rows = X - X.min(axis=0)
+        model = HistogramGPClassifier("hik", noise="auto", optimize="gradient").fit(rows, LABELS).forget(np.arange(30))
+        other = HistogramGPClassifier("hik", noise="auto", optimize="gradient").fit(rows[30:], LABELS[30:])
+        np.testing.assert_allclose(model.noise_, other.noise_, rtol=1e-6)
+
+    def test_parameters_that_are_set_later_count_from_the_next_fit_on(self):
+        model = HistogramGPClassifier(noise=0.3).fit(X, LABELS)
+        for noise in ("auto", 5.0):
+            model.set_params(noise=noise).forget(model.ids_[:1])
+            assert model.noise_ == 0.3
+
+    def test_searching_for_what_is_left_out_is_what_auto_does(self):
+        plain, searched = (HistogramGPClassifier(optimize=one).fit(X, LABELS) for one in (None, "loo"))
+        assert plain.noise_ == searched.noise_
+        often = HistogramGPClassifier(optimize=Optimizer(criterion="loo", reoptimize_every=1)).fit(X[:60], LABELS[:60])
+        often.partial_fit(X[60:], LABELS[60:])
+        assert often.noise_ == plain.noise_
+
+
+class TestUnitsOfNoise:
+    def test_of_a_kernel_by_name_with_few_samples(self):
+        rows = 1000 * (X - X.min(axis=0))
+        few, enough = (HistogramGPClassifier("hik").fit(rows[:n], LABELS[:n]).noise_ for n in (9, 12))
+        assert 0.1 < few / enough < 10
+
+    @pytest.mark.parametrize("optimize", ["bound", Optimizer("gradient", parameters=["scale"])])
+    def test_where_a_search_does_not_find_it(self, optimize):
+        rows = X - X.min(axis=0)
+        found = [
+            HistogramGPClassifier("hik", optimize=optimize, random_state=0).fit(unit * rows, LABELS).noise_
+            for unit in (1.0, 1000.0)
+        ]
+        np.testing.assert_allclose(found[1], 1000 * found[0], rtol=1e-2)
+
+    @pytest.mark.parametrize("offset", [0.0, 100.0, 1e4])
+    def test_of_targets_far_from_zero(self, offset):
+        y = offset + np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(N)
+        model = HistogramGPRegressor(normalize_y=False).fit(X, y)
+        assert 0.002 < model.noise_ < 0.05
+
+    def test_of_a_kernel_that_does_not_vary(self):
+        assert 0.01 <= HistogramGPClassifier(Constant(0.1)).fit(X[:30], LABELS[:30]).noise_ <= 10
+
+
+def test_probabilities_of_many_samples_in_any_order(monkeypatch):
+    monkeypatch.setattr(probability, "MOST_LEFT_OUT", 50)
+    monkeypatch.setattr(probability, "SOME_LEFT_OUT", 40)
+    order = np.random.default_rng(0).permutation(N)
+    found = [fitted(HistogramGPClassifier, of).predict_proba(TEST) for of in (np.arange(N), order)]
+    np.testing.assert_allclose(*found, atol=1e-9)
+
+
+def test_one_class_alone_is_what_is_predicted():
+    model = HistogramGPClassifier().fit(X, np.full(N, "elm"))
+    assert set(model.predict(TEST)) == {"elm"}
+    np.testing.assert_array_equal(model.predict_proba(TEST), np.ones((30, 1)))
+
+
+def test_a_kernel_by_name_may_be_set_with_its_parameters():
+    assert HistogramGPClassifier().set_params(kernel="laplacian", kernel__beta=3.0).kernel.beta == 3.0
+    with pytest.raises(ValueError, match="has no parameters"):
+        HistogramGPClassifier("hik").set_params(kernel="auto", kernel__beta=3.0)

@@ -1,6 +1,7 @@
 """``fit(..., groups=...)``: near-duplicates are left out together, wherever samples are left out."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from oracles import alike
 from sklearn.datasets import load_digits, make_regression
@@ -150,10 +151,11 @@ def test_files_updates_and_what_is_forgotten(tmp_path):
     ("groups", "message"),
     [
         (np.zeros(20), "two groups or more"),
-        (np.arange(19), "inconsistent numbers of samples"),
+        (np.arange(19), "each of the 20 samples"),
         ([None, *range(19)], "no value for sample 0"),
         ([*range(19), np.nan], "no value for sample 19"),
-        (np.zeros((20, 2)), "1d array"),
+        (np.zeros((20, 2)), "each of the 20 samples"),
+        (pd.Series([*"abcdefghijklmnopqrs", None], dtype="string"), "no value for sample 19"),
     ],
 )
 def test_refusals(groups, message):
@@ -170,3 +172,19 @@ def test_weight_zero_takes_no_part_in_groups():
     expected = HistogramGPClassifier().fit(X[10:], y[10:], groups=groups[10:])
     assert found.noise_ == expected.noise_
     alike(found.predict_proba(X_test), expected.predict_proba(X_test))
+
+
+def test_one_group_that_is_left_is_no_group():
+    X, y, groups, X_test, _ = near_duplicates(30, 4)
+    two = groups // 15
+    model = HistogramGPClassifier().fit(X, y, groups=two).forget(np.flatnonzero(two == 0))
+    expected = HistogramGPClassifier().fit(X[two == 1], y[two == 1])
+    assert model.noise_ == expected.noise_
+    alike(model.predict_proba(X_test), expected.predict_proba(X_test))
+
+
+def test_groups_are_equal_as_python_says():
+    X, y, groups, _, _ = near_duplicates(40, 3)
+    mixed = [float(k) if place % 2 else int(k) for place, k in enumerate(groups)]
+    expected = HistogramGPClassifier().fit(X, y, groups=groups)
+    assert HistogramGPClassifier().fit(X, y, groups=np.array(mixed, object)).noise_ == expected.noise_

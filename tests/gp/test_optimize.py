@@ -146,7 +146,7 @@ def test_groups_have_one_weight_and_one_eta():
 def test_only_what_is_named_changes(parameters):
     optimizer = Optimizer("exact", parameters=parameters)
     reg = HistogramGPRegressor(
-        HistogramIntersection(Power(0.5), 2.0, scale=3.0), normalize_y=False, optimize=optimizer
+        HistogramIntersection(Power(0.5), 2.0, scale=3.0), noise=0.1, normalize_y=False, optimize=optimizer
     ).fit(X, Y)
     assert reg.kernel_.weights == 2.0
     changed = {
@@ -194,7 +194,7 @@ def test_learned_weights_have_the_scale_in_them():
 def test_other_transforms(transform):
     kernel = HistogramIntersection(transform)
     for method in ("exact", "bound", "gradient"):
-        clf = HistogramGPClassifier(kernel, optimize=method, random_state=0).fit(X, CODES)
+        clf = HistogramGPClassifier(kernel, noise=0.1, optimize=method, random_state=0).fit(X, CODES)
         start = HistogramGPClassifier(kernel, noise=0.1).fit(X, CODES)
         assert clf.log_marginal_likelihood(method="exact") > start.log_marginal_likelihood(method="exact")
 

@@ -288,9 +288,8 @@ def test_weights_are_searched_again_after_updates():
 
 def test_short_names_of_hyperparameters_are_those_of_all_parts():
     kernel = Laplacian(0.5) + Laplacian(5.0)
-    model = HistogramGPRegressor(kernel, normalize_y=False, optimize=Optimizer("exact", parameters=["beta"])).fit(
-        X, VALUES
-    )
+    search = Optimizer("exact", parameters=["beta"])
+    model = HistogramGPRegressor(kernel, noise=0.1, normalize_y=False, optimize=search).fit(X, VALUES)
     found = model.kernel_.get_params()
     assert found["laplacian__beta"] != 0.5
     assert found["laplacian_2__beta"] != 5.0

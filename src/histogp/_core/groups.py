@@ -23,8 +23,9 @@ def groups_of_rows(group_of: Array, row_of: Array | None) -> Array:
 
     row_of : (N,), the rows of samples; None if each has its own, in their order
     """
+    group_of = np.unique(group_of, return_inverse=True)[1].reshape(-1)
     if row_of is None:
-        return np.unique(group_of, return_inverse=True)[1].reshape(-1)
+        return group_of
     shape = (int(group_of.max()) + 1, int(row_of.max()) + 1)
     shared = sparse.csr_array((np.ones(len(row_of)), (group_of, row_of)), shape=shape)
     links = sparse.block_array([[None, shared], [shared.T, None]])

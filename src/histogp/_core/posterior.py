@@ -34,7 +34,7 @@ from histogp._core.probability import (
     leave_rows_out,
     log_probabilities,
 )
-from histogp._core.repeats import LabeledScores, fit_to_left_out
+from histogp._core.repeats import LabeledScores, come_again, fit_to_left_out
 from histogp._core.search.feature_objective import FeatureObjective
 from histogp._core.search.objectives import bound_of, quadrature_of
 from histogp._core.search.space import Data
@@ -155,15 +155,16 @@ class Posterior:
         row_of: Array | None = None,
         unit: float = 1.0,
         group_of: Array | None = None,
+        repeats: Array | None = None,
     ) -> Posterior:
         """The posterior of targets (n_samples, M) in a model file; believes nothing.
 
-        row_of, unit, group_of : as `TrainingTargets` has them
+        row_of, unit, group_of, repeats : as `TrainingTargets` has them
         """
         n_rows, n_outputs = operator.n_samples, targets.shape[1]
         alpha = reader.array("alpha", np.float64, (n_rows, n_outputs))
         noise = Noise.from_state(reader.child("noise"), targets)
-        given = TrainingTargets(targets, noise, row_of, unit, group_of=group_of)
+        given = TrainingTargets(targets, noise, row_of, unit, group_of=group_of, repeats=repeats)
         seed, tables = read_tables(reader, Shape(operator.kernel, n_rows))
         if reader.has("feature_weights"):
             features = operator.offer(Features)
@@ -312,12 +313,12 @@ class Posterior:
 
         Samples of a group are left out together.
 
-        units : a weight counts like repeated samples, of which one is left out; of a weight below one all of it
+        units : a weight counts like repeated samples, of which one is left out, or all if they are copies
         """
         found, given = leave_rows_out(self, options), self.given
-        if given.group_of is not None:
+        if given.group_of is not None or (units and not come_again(given.row_counts[:, None])):
             return found.repeated(given.row_of)
-        is_whole = given.row_of is None and not (units and given.weights.max() > 1)
+        is_whole = given.row_of is None and not (units and given.sample_counts.max() > 1)
         return found if is_whole else found.of_samples(given, self.alpha, units=units)
 
     def temperature(self, options: VarianceOptions) -> tuple[float, str | None]:
@@ -349,9 +350,10 @@ class Posterior:
         row_of = np.arange(len(given.targets)) if given.row_of is None else given.row_of
         index = np.flatnonzero(np.isin(row_of, rows.index))
         codes, weights, row_of = codes_of(given.targets)[index], given.weights[index], row_of[index]
+        counts = given.sample_counts[index]
 
         def labeled(scores: Array) -> LabeledScores:
-            return LabeledScores(scores, codes, weights, np.minimum(weights, 1.0), row_of)
+            return LabeledScores(scores, codes, weights, counts, row_of)
 
         single = lambda: labeled(rows.of_samples(given, self.alpha, units=True).means)  # noqa: E731
         return labeled(rows.means[np.searchsorted(rows.index, row_of)]), single

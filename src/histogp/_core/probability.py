@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 
-from histogp._core.data import Array, Rows
+from histogp._core.data import Array, Rows, content_hash
 from histogp._core.groups import LeftOutGroups, members_of, whole_groups
 from histogp._core.likelihood import exact_likelihood
 from histogp._core.operators.contract import Features, KernelOperator, tuning_of, updates_of
@@ -74,22 +74,25 @@ def leave_rows_out(posterior: Any, options: VarianceOptions) -> LeftOut:
         direct = replace(solver, solver="cholesky")
     shortfall, groups = None, posterior.given.row_groups
     if groups is not None:
-        order = np.random.default_rng(posterior.seed).permutation(n)
-        index = whole_groups(
-            groups, order, MOST_LEFT_OUT if direct is not None and n <= MOST_LEFT_OUT else SOME_LEFT_OUT
-        )
+        most = MOST_LEFT_OUT if direct is not None and n <= MOST_LEFT_OUT else SOME_LEFT_OUT
+        index = whole_groups(groups, _in_own_order(operator), most)
         return _leave_groups_out(posterior, posterior.systems(direct or solver), index, groups[index])
     if direct is not None or CALIBRATED.instead(operator) is not None:
         index = np.arange(n)
         most, some = (FEWEST_SAMPLES, FEWEST_SAMPLES) if direct is None else (MOST_LEFT_OUT, SOME_LEFT_OUT)
         if n > most:
-            index = np.sort(np.random.default_rng(posterior.seed).choice(n, some, replace=False))
+            index = np.sort(_in_own_order(operator)[:some])
         latent = 1 / posterior.systems(direct or solver).inverse_diagonal(index) - noise.diagonals()[index]
     else:
         tables = posterior.prepared(CALIBRATED, options, keep=False)
         index, latent, shortfall = tables.left_out, tables.left_out_variances[:, None], tables.shortfall
     means = targets[index] - alpha[index] * (latent + noise.diagonals()[index])
     return LeftOut(index, means, latent, _remainder(operator, index), shortfall)
+
+
+def _in_own_order(operator: KernelOperator) -> Array:
+    """The numbers of the training rows in an order that looks random and depends on what they hold alone."""
+    return np.argsort(content_hash(updates_of(operator).training_rows()))
 
 
 def _leave_groups_out(posterior: Any, systems: Any, index: Array, groups: Array) -> LeftOut:

@@ -24,12 +24,14 @@ from histogp._core.search.leave_one_out import (
     number_searched,
     sampled,
     search_leave_one_out,
+    typical_weight,
+    values_differ,
     varying_variance,
 )
 from histogp._core.search.optimization import Row
 from histogp._core.search.space import Data, Space
 from histogp._core.solvers.problem import Noise, TrainingTargets
-from histogp.kernels import Constant, Gaussian, HistogramIntersection, Kernel, Laplacian, Sum
+from histogp.kernels import Constant, Gaussian, HistogramIntersection, Kernel, Laplacian, Power, Sum
 
 # What users write to leave a kernel or a noise to data.
 AUTO = "auto"
@@ -42,6 +44,9 @@ START_NOISE = 0.1
 LIKENESS_NOISE = 0.3
 # Features of which at least this part is zero keep their zeros. Without negative values they count as counts.
 ZEROS_OF_COUNTS = 0.5
+# Features of which at least this part begins at zero may be bent: a power suits histograms, of which it is often the
+# root (orientation histograms: log loss .302 to .296; spambase .131 to .124; digits .0245 to .0232).
+BEGIN_AT_ZERO = 0.5
 # Sums of rows that differ by a smaller part are equal, so that there is nothing to normalize.
 EQUAL_SUMS = 1e-3
 # Samples that units of features come from; more of them than a search sees, so that rare features count as well.
@@ -51,8 +56,9 @@ UNIT_SAMPLES = 4_000
 MOST_UNUSUAL, FEWEST_USUAL = 0.1, 10
 # Features may be as large as this, or as small as its inverse.
 MOST_MAGNITUDE = 1e200
-# Distinct samples from which on there is something to search for.
-FEWEST_SEARCHED = 10
+# Distinct samples from which on there is something to search for; with fewer, the noise of values that repeated
+# samples have counts like so many of them where it starts.
+FEWEST_SEARCHED, PRIOR_VALUES = 10, 2
 # Above the samples of an exact kernel: landmarks, as many as features of all samples may be, within limits.
 FEWEST_LANDMARKS, MOST_LANDMARKS, MOST_FEATURES = 1_000, 6_000, 2**29
 # Scales of parts that may be dropped.
@@ -73,14 +79,17 @@ class Decision:
     left_out: Array | None = None
 
 
-def starting_kernels(X: Any, scale: float = 1.0, unusual: Array | None = None) -> list[Sum]:
+def starting_kernels(
+    X: Any, scale: float = 1.0, unusual: Array | None = None, mean_square: float | None = None
+) -> list[Sum]:
     """The kernels from which a search may start, for distinct training samples, an array or CSR (N, D); often one.
 
-    Features are shifted by their smallest values, unless most are zero, and each has a weight of its own. Counts, that
-    is mostly zeros and nothing negative, are tried with one weight for all as well, and with normalized rows; of more
-    counts than a search sees samples not all would have a weight.
+    Features are shifted by their smallest values, unless most are zero, and each has a weight of its own; where most
+    begin at zero, a power of them is found as well. Counts, that is mostly zeros and nothing negative, are tried with
+    one weight for all as well, and with normalized rows; of more counts than a search sees samples not all would have a
+    weight.
 
-    scale : the mean square of the targets
+    scale, mean_square : the variance and the mean square of the targets; the latter is None if these are equal
     unusual : mask of the samples that do not count for the smallest values, (N,), or None if all do
     """
     n_samples, n_features = X.shape
@@ -91,17 +100,20 @@ def starting_kernels(X: Any, scale: float = 1.0, unusual: Array | None = None) -
         lowest = _per_feature(X[~unusual].min(axis=0))
     n_components = int(np.clip(MOST_FEATURES // n_samples, FEWEST_LANDMARKS, MOST_LANDMARKS))
     own = START_SCALE * scale
-    parts = [HistogramIntersection(scale=own), Laplacian(scale=own), Gaussian(scale=own), Constant(own)]
-    kernel = Sum(parts, weights="ard", shift=0.0 if keeps_zeros else lowest, n_components=n_components)
+    level = START_SCALE * (scale if mean_square is None else mean_square)
+    parts = [HistogramIntersection(scale=own), Laplacian(scale=own), Gaussian(scale=own), Constant(level)]
+    shift = 0.0 if keeps_zeros else lowest
+    bend = Power(1.0) if _begins_at_zero(X, lowest) and n_features <= FEWEST_SAMPLES else None
+    kernel = Sum(parts, weights="ard", shift=shift, transform=bend, n_components=n_components)
     if not keeps_zeros or lowest.min() < 0:
         return [kernel]
     rows = Rows.from_array(X)
     sums = np.sort(rows.row_sums(rows.values))
     if not sums.any():
         return [kernel]
-    several = [clone(kernel).set_params(weights=1 / float(sums.mean()))]
+    several = [clone(kernel).set_params(weights=1 / float(sums.mean()), transform=None)]
     if sums[sums > 0].min() < (1 - EQUAL_SUMS) * sums.max():
-        several.append(clone(kernel).set_params(weights=None, normalize="l1"))
+        several.append(clone(kernel).set_params(weights=None, transform=None, normalize="l1"))
     return [*several, kernel] if n_features <= min(n_samples, FEWEST_SAMPLES) else several
 
 
@@ -134,6 +146,12 @@ def unusual_samples(X: Any, some: Array) -> Array:
 def _per_feature(of_features: Any) -> Array:
     """What a method of an array, or of a sparse one, returns for all features, (D,)."""
     return np.asarray(of_features.toarray() if sparse.issparse(of_features) else of_features, np.float64).ravel()
+
+
+def _begins_at_zero(X: Any, lowest: Array) -> bool:
+    """Whether nothing is negative, and zero is the smallest value of most features, (D,), that vary."""
+    varies = _per_feature(X.max(axis=0)) > lowest
+    return bool(lowest.min() >= 0 and varies.any() and np.mean(lowest[varies] == 0) >= BEGIN_AT_ZERO)
 
 
 def _keeps_zeros(X: Any) -> bool:
@@ -176,7 +194,7 @@ def decide(
     """The best of some kernels, or of one with another noise, for distinct rows X, an array or CSR.
 
     kernels : those to start from
-    noise : where the noise starts; in units of the prior variance if it alone is to be found
+    noise : where the noise of a row of typical weight starts; in units of the prior variance if it alone is to be found
     given : what samples say, at that noise
     hashes : of the rows, (N,); those of a sample are searched in this order, so that the order of X does not matter
     unusual : mask of the rows that do not count for units, (N,)
@@ -186,11 +204,21 @@ def decide(
     codes = codes_of(targets) if is_classification else np.zeros(len(targets), int)
     in_order = np.argsort(hashes)
     some = in_order[~unusual[in_order]][:UNIT_SAMPLES]
+    counts = given.row_counts
     if len(targets) < FEWEST_SEARCHED or np.bincount(codes).max() < 2:
+        if finds == "noise":
+            return with_unit(kernels[0], noise * typical_weight(given, is_classification), X[some])
+        if finds == "all":
+            repeated = not is_classification and scatter is not None and values_differ(scatter, counts)
+            noise = _pooled_noise(noise, given) if repeated else noise * typical_weight(given, is_classification)
         return settled(kernels[0], noise, X[some], targets[some])
     chosen = sampled(codes, hashes, number_searched(targets.shape[1]))
     squares, groups = (None if one is None else one[chosen] for one in (scatter, given.row_groups))
-    sample = Sample(X[chosen], given.row_noise.subset(chosen), targets[chosen], weights[chosen], squares, groups)
+    own_noise, own_counts, unit = given.row_noise.subset(chosen), counts[chosen], given.unit_weight
+    sample = Sample(X[chosen], own_noise, targets[chosen], weights[chosen], squares, groups, own_counts, unit)
+    if finds != "kernel":
+        typical = typical_weight(sample, is_classification)
+        noise, sample = noise * typical, replace(sample, noise=own_noise.scaled(typical))
     options = finds, is_classification, n_threads, report
     found = [_searched(kernel, noise, X[some], targets[some], sample, *options) for kernel in kernels]
     best = min(found, key=lambda one: one[0])[1]
@@ -208,10 +236,26 @@ class Sample:
     weights: Array
     scatter: Array | None
     groups: Array | None
+    counts: Array
+    unit_weight: float
+
+    @property
+    def mean_weight(self) -> float:
+        """The mean weight of a row, without weights of classes."""
+        return self.unit_weight * float(np.sort(self.counts).mean())
 
     def data(self, operator: KernelOperator, unit: float) -> Data:
         """What a search sees, given the operator of the rows and a factor of the noise."""
-        return Data(operator, self.noise.scaled(unit), self.targets, self.weights, self.scatter, self.groups)
+        own = self.targets, self.weights, self.scatter, self.groups, self.counts, self.unit_weight
+        return Data(operator, self.noise.scaled(unit), *own)
+
+
+def _pooled_noise(noise: float, given: TrainingTargets) -> float:
+    """The noise of samples of rows that are too few to search, from how they scatter, with a prior at ``noise``."""
+    scatter = given.row_scatter
+    squares = 0.0 if scatter is None else float(scatter.sum()) / given.targets.shape[1]
+    n_more = float(given.row_counts.sum()) - len(given.row_targets)
+    return (PRIOR_VALUES * noise * given.unit_weight + squares) / (PRIOR_VALUES + n_more)
 
 
 def likeness(kernel: Any, noise: float, X: Any) -> Decision:
@@ -259,7 +303,10 @@ def _searched(
     names = [one.name for one in space.free if finds == "all" or (one.name == "noise") == (finds == "noise")]
     space = space.only(names)
     droppable = [name for name in DROPPABLE if name in names]
-    found = search_leave_one_out(data.in_single(), space, is_classification, ENOUGH_STEPS, report, droppable)
+    moves_noise = finds != "kernel"
+    found = search_leave_one_out(
+        data.in_single(), space, is_classification, ENOUGH_STEPS, report, droppable, moves_noise=moves_noise
+    )
     if found.interrupted:
         raise KeyboardInterrupt  # who leaves all to data has not asked for a search that could end earlier
     path = {name: np.array([row[name] for row in found.path], np.float64) for name in found.path[0]}

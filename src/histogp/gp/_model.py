@@ -30,6 +30,7 @@ from histogp._core.predict_only import Predictor
 from histogp._core.predictors import Codec
 from histogp._core.search.leave_one_out import left_out_loss, promising_factor
 from histogp._core.search.optimization import Row
+from histogp._core.search.space import variance_of
 from histogp._core.solvers.problem import Solution, SolverOptions
 from histogp._core.threads import announce_compilation
 from histogp._core.variance import METHODS, VarianceOptions
@@ -59,6 +60,8 @@ from histogp.gp.optimizer import (
     as_optimizer,
     describe_evaluation,
     search_is_due,
+    searches_left_out,
+    searches_noise,
     tune,
 )
 from histogp.gp.posterior_view import PosteriorView
@@ -115,6 +118,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
     _codec: Codec
     _samples: Samples
     _fit_kernel: Kernel
+    _fit_noise: float | str
     _left_open: str  # what was left to data: "all", "kernel", "noise" or nothing
     _posterior: Posterior | Predictor
     _since_search: tuple[int, int]  # samples changed since the last search, and samples that it saw
@@ -126,13 +130,15 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
     def set_params(self, **params: Any) -> Self:
         """Set parameters, also nested ones; a short name gives way to the object that it stands for."""
         for name, make in (("kernel", as_kernel), ("optimize", as_optimizer)):
-            nested = name not in params and any(key.startswith(f"{name}__") for key in params)
-            if nested and getattr(self, name) == "auto":
+            if not any(key.startswith(f"{name}__") for key in params):
+                continue
+            given = params.get(name, getattr(self, name))
+            if isinstance(given, str) and given == AUTO:
                 raise ValueError(
                     f'{name}="auto" is found by fit and has no parameters: set {name} to an object or a name first.'
                 )
-            if nested and isinstance(getattr(self, name), str):
-                setattr(self, name, make(getattr(self, name)))
+            if isinstance(given, str):
+                params = {**params, name: make(given)}
         return super().set_params(**params)
 
     def __sklearn_tags__(self) -> Any:
@@ -191,7 +197,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             encoded = changed._task().forget(changed._codec, changed._samples, kept)
             if keep_decisions:
                 self._say("kernel and noise are kept")
-            changed._change(encoded, len(index), forgets=not keep_decisions)
+            changed._change(encoded, len(index), "keep" if keep_decisions else "again")
         return self
 
     @reading
@@ -486,6 +492,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         distinct = X if len(numbered.first) == X.shape[0] else X[numbered.first]
         self._left_open = left_open(self.kernel, self.noise) if AUTO in (self.kernel, self.noise) else ""
         self._fit_kernel = as_kernel("hik" if self.kernel == AUTO else self.kernel)
+        self._fit_noise = self.noise
         self._learn_rows(encoded, distinct, context, of_fit)
 
     def _learn_rows(self, encoded: Encoded[Any], X: Any, context: Any, of_fit: dict[str, Any]) -> None:
@@ -494,7 +501,9 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         of_fit : what scikit-learn's callbacks are told
         """
         task, n_samples = self._task(), len(encoded.samples.ids)
-        decision = self._decide(task, encoded, X) if self._left_open else Decision(self._fit_kernel, float(self.noise))
+        decision = (
+            self._decide(task, encoded, X) if self._left_open else Decision(self._fit_kernel, float(self._fit_noise))
+        )
         problem = task.problem(encoded, decision.noise)
         adapted = clone(decision.kernel)._adapt(X, problem.row_targets, decision.noise)
         operator = adapted.kernel._operator(adapted.value, X, number_of_threads(self.n_jobs))
@@ -513,7 +522,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             task_context.call_on_fit_task_begin(**of_fit)
             return task_context.call_on_fit_task_end(**of_fit, **state)
 
-        if self.optimize is None:
+        if self.optimize is None or not self._searches:
             if adapted.value.learns_weights:
                 raise ValueError(
                     'weights="ard" are learned from the data: give optimize="gradient", or numbers as weights.'
@@ -560,24 +569,35 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         fitted = lambda: state(self._codec, posterior.alpha, posterior.residual)  # noqa: E731
         context.call_on_fit_task_end(**of_fit, reconstruction_attributes=fitted)
 
+    @property
+    def _searches(self) -> bool:
+        """Whether `optimize` searches; not where leaving kernel and noise to data means the same."""
+        return self.optimize is not None and not (self._left_open == "all" and searches_left_out(self.optimize))
+
     def _decide(self, task: Task[Any], encoded: Encoded[Any], X: Any) -> Decision:
         """The kernel and the noise that the parameters name; what they leave to data is found on some rows of X."""
         start = START_NOISE if task.has_labels else LIKENESS_NOISE
-        noise = start if self._left_open in ("all", "noise") else float(self.noise)
+        noise = start if self._left_open in ("all", "noise") else float(self._fit_noise)
         given = task.problem(encoded, noise).searched
         hashes = content_hash(X) if encoded.samples.hashes is None else encoded.samples.hashes
         in_order = np.argsort(hashes)
         unusual = unusual_samples(X, in_order[:UNIT_SAMPLES])
         kernels: list[Kernel] = [self._fit_kernel]
         if self._left_open != "noise":
-            scale = 1.0 if task.is_classification else float(np.mean(given.row_targets[in_order] ** 2)) or 1.0
-            kernels = list(starting_kernels(X, scale, unusual))
+            scale, mean_square = 1.0, 1.0
+            if not task.is_classification:
+                targets, scatter = given.row_targets[in_order], given.row_scatter
+                scatter = None if scatter is None else scatter[in_order]
+                scale = variance_of(targets, given.row_weights[in_order], scatter)
+                mean_square = float(np.mean(targets**2)) or 1.0
+            kernels = list(starting_kernels(X, scale, unusual, mean_square))
             if self._left_open == "all":
                 noise, given = noise * scale, given.scaled(scale)
         if not task.has_labels:
             some = X[in_order[~unusual[in_order]][:UNIT_SAMPLES]]
+            noise *= 1.0 if self._left_open == "kernel" else given.mean_weight
             return (with_unit if self._left_open == "noise" else likeness)(kernels[0], noise, some)
-        if self.optimize is not None:
+        if self._searches and (self._left_open == "kernel" or searches_noise(self.optimize)):
             return Decision(kernels[0], noise)
 
         def report(row: Row) -> bool:
@@ -614,10 +634,12 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
 
     def _is_decided_again(self, n_changed: int, forgets: bool) -> bool:
         """Whether an update decides anew what was left to data: when samples go, and now and then."""
-        if not self._left_open or (self._left_open == "noise" and self.optimize is not None):
+        if not self._left_open or forgets:
+            return bool(self._left_open)
+        if self._left_open == "noise" and self.optimize is not None:
             return False  # a search starts from the kernel and the noise that it has found
         since, n_searched = self._since_search
-        return forgets or search_is_due(self.optimize or Optimizer(), since + n_changed, n_searched)
+        return search_is_due(self.optimize or Optimizer(), since + n_changed, n_searched)
 
     def _learn_more(self, X: Any, y: Any, sample_weight: Any, declared: Array | None) -> None:
         """Learn from further samples and set the fitted attributes."""
@@ -638,22 +660,23 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         else:
             self._resume(encoded, operator, added, alpha, rows.n_rows)
 
-    def _change(self, encoded: Encoded[Any], n_changed: int, forgets: bool = False) -> None:
+    def _change(self, encoded: Encoded[Any], n_changed: int, decide: str = "due") -> None:
         """Learn from the samples that are kept of the present ones, perhaps with other labels.
 
-        forgets : whether what was left to data is decided without those that are not kept
+        decide : when what was left to data is decided anew: "due" when enough has changed, "again" now, or "keep" for
+            not at all, and no search either
         """
         posterior = self._posterior.with_training()
         operator, alpha = posterior.operator, posterior.alpha
         kept = np.isin(np.arange(operator.n_samples), self._samples.row_of[encoded.kept])
         left = operator if kept.all() else updates_of(operator).remove(np.flatnonzero(~kept))
-        if self._is_decided_again(n_changed, forgets):
+        if decide != "keep" and self._is_decided_again(n_changed, forgets=decide == "again"):
             self._learn_again(encoded, left)
         elif kept.all():
             none = Rows.from_array(np.empty((0, operator.n_features)))
-            self._resume(encoded, operator, none, alpha, n_changed)
+            self._resume(encoded, operator, none, alpha, n_changed, keep=decide == "keep")
         else:
-            self._resume(encoded, left, None, alpha[kept], n_changed)
+            self._resume(encoded, left, None, alpha[kept], n_changed, keep=decide == "keep")
 
     def _learn_again(self, encoded: Encoded[Any], operator: KernelOperator) -> None:
         """Learn from samples whose rows an operator has as `fit` does, with all decisions."""
@@ -662,13 +685,20 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         self._learn_rows(encoded, rows.to_csr() if is_sparse else rows.to_dense(), NoCallbacks(), {})
 
     def _resume(
-        self, encoded: Encoded[Any], operator: KernelOperator, added: Rows | None, alpha: Array, n_changed: int
+        self,
+        encoded: Encoded[Any],
+        operator: KernelOperator,
+        added: Rows | None,
+        alpha: Array,
+        n_changed: int,
+        keep: bool = False,
     ) -> None:
         """Learn from changed samples, starting from what is known.
 
         operator : of the rows of the changed samples
         added : rows after the old ones; None if rows were removed
         alpha : the present solution at the rows, (n_rows, M) with the present outputs
+        keep : whether kernel and noise stay as they are
         """
         announce_compilation()
         task, before = self._task(), self._posterior.with_training()
@@ -677,13 +707,13 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         problem = task.problem(encoded, self.noise_)
         start = task.warm_start(alpha, self._codec, encoded.codec, problem.noise.n_matrices == 1)
         kernel = self.kernel_
-        adapted = self._adapt_again(operator, problem.row_targets, before.operator.n_samples)
+        adapted = None if keep else self._adapt_again(operator, problem.row_targets, before.operator.n_samples)
         if adapted is not None:
             kernel, operator, added = adapted.kernel, tuning_of(operator).with_kernel(adapted.value), None
         tuned = Tuned(kernel, self.noise_, operator, problem)
         rng = np.random.default_rng(before.seed)
         since_search = (self._since_search[0] + n_changed, self._since_search[1])
-        if self.optimize is not None and search_is_due(self.optimize, *since_search):
+        if self.optimize is not None and not keep and search_is_due(self.optimize, *since_search):
             tuned = self._search_again(self.optimize, tuned, rng)
             since_search = (0, len(encoded.samples.ids))
         elif hasattr(self, "log_marginal_likelihood_"):  # of other samples

@@ -82,6 +82,7 @@ def from_state(cls: Any, reader: Reader) -> Any:
     estimator.kernel_ = kernel
     estimator._left_open = left_open(estimator.kernel, estimator.noise)
     estimator._fit_kernel = kernel if estimator.kernel == AUTO else as_kernel(estimator.kernel)
+    estimator._fit_noise = estimator.noise
     estimator.n_features_in_ = n_features
     if reader.has("feature_names"):
         names = reader.texts("feature_names")
@@ -104,8 +105,16 @@ def from_state(cls: Any, reader: Reader) -> Any:
         targets = codec.encode(samples.y)
         n_rows = int(samples.row_of.max()) + 1
         operator = kernel._restored_operator(reader.child("data"), value, n_rows, n_features, n_threads)
-        rows, groups, noise = samples.shared_rows, samples.group_of, estimator.noise_
-        posterior = Posterior.from_state(reader, operator, targets, residual, rows, noise, groups)
+        posterior = Posterior.from_state(
+            reader,
+            operator,
+            targets,
+            residual,
+            samples.shared_rows,
+            estimator.noise_,
+            samples.group_of,
+            samples.weights,
+        )
         estimator._install(posterior, codec, samples)
     else:
         operator = kernel._operator(value, np.empty((0, n_features)), number_of_threads(estimator.n_jobs))

@@ -83,6 +83,9 @@ class Samples:
                 "These are all training samples, and a model needs at least one: keep some, or fit another model."
             )
         rows, row_of = np.unique(self.row_of[kept], return_inverse=True)
+        group_of = None if self.group_of is None else self.group_of[kept]
+        if group_of is not None and groups_of_rows(group_of, row_of).max() == 0:
+            group_of = None  # with one group there is nothing left to leave it out of
         return replace(
             self,
             ids=self.ids[kept],
@@ -90,7 +93,7 @@ class Samples:
             weights=self.weights[kept],
             row_of=row_of,
             hashes=None if self.hashes is None else self.hashes[rows],
-            group_of=None if self.group_of is None else self.group_of[kept],
+            group_of=group_of,
         )
 
     def index_of(self, ids: Any) -> Array:
@@ -116,12 +119,20 @@ def numbered_groups(groups: Any, kept: Array, row_of: Array) -> Array:
 
     kept : mask of the samples that take part; row_of : (N,), their rows. Refuses what leaves nothing, or too much, out.
     """
-    names = column_or_1d(groups)
-    check_consistent_length(kept, names)
-    is_missing = [one is None or one != one for one in names.tolist()]
-    if any(is_missing):
-        raise ValueError(f"groups has no value for sample {is_missing.index(True)}; give each sample a group.")
-    group_of = np.unique((names.astype(str) if names.dtype == object else names)[kept], return_inverse=True)[1]
+    names = np.asarray(groups, object)
+    if names.shape != (len(kept),):
+        raise ValueError(f"groups must name a group for each of the {len(kept)} samples; got the shape {names.shape}.")
+    codes: dict[Any, int] = {}
+    group_of = np.empty(len(names), int)
+    for k, name in enumerate(names):
+        try:
+            is_missing = name is None or bool(name != name)
+        except TypeError:  # pandas' NA
+            is_missing = True
+        if is_missing:
+            raise ValueError(f"groups has no value for sample {k}; give each sample a group.")
+        group_of[k] = codes.setdefault(name, len(codes))
+    group_of = np.unique(group_of[kept], return_inverse=True)[1].reshape(-1)
     sizes = np.bincount(groups_of_rows(group_of, row_of))
     if len(sizes) < 2:
         raise ValueError(
@@ -210,8 +221,6 @@ class Classification:
         """The first samples; their classes are those of y and those ``declared``, at least two unless declared."""
         check_classification_targets(y)
         classes = np.unique(y) if declared is None else merged(declared, y)
-        if declared is None and len(classes) < 2:
-            raise ValueError("A classifier needs at least 2 classes; the data contain only one class.")
         if declared is None and isinstance(self.class_weight, dict):
             compute_class_weight(self.class_weight, classes=classes, y=y)  # refuses classes that it does not name
         if isinstance(self.class_weight, dict):
@@ -256,12 +265,14 @@ class Classification:
         targets = encoded.codec.encode(codes)
         if self.class_weight == "balanced-ovr":
             own = balanced_noise(noise, codes, weights, len(classes))
-            return TrainingTargets(targets, own, samples.row_of, noise, Noise(noise / weights), samples.group_of)
+            shared = Noise(noise / weights)
+            return TrainingTargets(targets, own, samples.row_of, noise, shared, samples.group_of, samples.weights)
         if self.class_weight is not None:
             weights = weights * class_weights(self.class_weight, classes, codes, weights)[codes]
             if weights.min() == 0:
                 raise ValueError("class_weight is zero for samples that the model has learned: fit it again.")
-        return TrainingTargets(targets, Noise(noise / weights), samples.row_of, noise, group_of=samples.group_of)
+        own = Noise(noise / weights)
+        return TrainingTargets(targets, own, samples.row_of, noise, None, samples.group_of, samples.weights)
 
     def warm_start(self, alpha: Array, before: Classes, after: Classes, shared_noise: bool) -> Array:
         return carried_over(alpha, before.classes, after.classes, shared_noise)
@@ -326,7 +337,7 @@ class Regression:
     def problem(self, encoded: Encoded[Reals], noise: float) -> TrainingTargets:
         samples = encoded.samples
         targets, own = encoded.codec.encode(samples.y), Noise(noise / samples.weights)
-        return TrainingTargets(targets, own, samples.row_of, noise, group_of=samples.group_of)
+        return TrainingTargets(targets, own, samples.row_of, noise, None, samples.group_of, samples.weights)
 
     def warm_start(self, alpha: Array, before: Reals, after: Reals, shared_noise: bool) -> Array:
         return alpha * np.reshape(before.unit / after.unit, -1)
@@ -400,7 +411,7 @@ class OneClass:
             )
         samples = encoded.samples
         targets, own = encoded.codec.encode(samples.y), Noise(noise / samples.weights)
-        return TrainingTargets(targets, own, samples.row_of, noise, group_of=samples.group_of)
+        return TrainingTargets(targets, own, samples.row_of, noise, None, samples.group_of, samples.weights)
 
     def warm_start(self, alpha: Array, before: Inliers, after: Inliers, shared_noise: bool) -> Array:
         return alpha

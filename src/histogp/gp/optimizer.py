@@ -152,6 +152,22 @@ def as_optimizer(optimizer: str | Optimizer) -> Optimizer:
     return Optimizer(criterion="loo") if optimizer == "loo" else Optimizer(optimizer)
 
 
+def searches_noise(optimizer: str | Optimizer | None) -> bool:
+    """Whether a search finds the noise, too."""
+    if optimizer is None:
+        return False
+    optimizer = as_optimizer(optimizer)
+    if not isinstance(optimizer.parameters, str):
+        return "noise" in list(optimizer.parameters)
+    return optimizer.criterion != "evidence" or optimizer.method != "bound"
+
+
+def searches_left_out(optimizer: str | Optimizer) -> bool:
+    """Whether a search is for all hyperparameters with the smallest loss of left-out samples."""
+    optimizer = as_optimizer(optimizer)
+    return optimizer.criterion == "loo" and isinstance(optimizer.parameters, str)
+
+
 def search_is_due(optimizer: str | Optimizer, n_changed: int, n_searched: int) -> bool:
     """Whether to search again after ``n_changed`` changes since a search that saw ``n_searched`` samples."""
     optimizer = as_optimizer(optimizer)

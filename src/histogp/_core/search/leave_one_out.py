@@ -33,18 +33,21 @@ from histogp._core.probability import (
     Link,
     fit_link_to,
 )
-from histogp._core.repeats import come_again
+from histogp._core.repeats import SEVERAL, come_again
 from histogp._core.search.optimization import Optimum, Row, StoppedError
 from histogp._core.search.space import Data, Space, is_scale, is_weights
 from histogp._core.solvers import direct_options
 from histogp._core.solvers.factors import symmetric_inverse
 from histogp._core.solvers.problem import Noise, SolverOptions
+from histogp._core.solvers.system import VARIANCE_ROUNDING
 from histogp._core.threads import run, suited_blas
 
 # Samples that a search looks at: so many for each class, within limits; without a matrix at hand fewer.
 SAMPLES_PER_CLASS = 4
 FEWEST_SAMPLES, MOST_SAMPLES = 1_000, 2_000
 MOST_WITHOUT_MATRIX = 500
+# Samples whose noise is so many times the least take no part, as with more of it, which single precision does not have.
+MOST_NOISE = 1e15
 # Rows of a product whose result is symmetric.
 PRODUCT_ROWS = 128
 # Evaluations; more gain nothing on data that were not seen.
@@ -56,10 +59,11 @@ FLAT_STEPS = 3
 # A part of a sum without which the loss, summed over samples, rises by less than this is not worth its time.
 DROPPED_LOSS = 1.0
 # Standard deviations of Gaussian priors around the start: of logarithms, of those of single weights, of the exponent of
-# their spread. With few samples half as wide.
+# their spread, of logarithms of a transform that parts share. With few samples half as wide.
 PRIOR_WIDTH = 2.0
 WEIGHT_WIDTH = 0.3
 SPREAD_WIDTH = 0.5
+TRANSFORM_WIDTH = 0.5
 # Sensible values, wherever the search starts: of the noise, in units of the mean square of targets, which is one for
 # classes; of the exponent of the spread of weights. Real targets may have much less noise.
 NOISE_BOUNDS, NOISE_BOUNDS_OF_VALUES = (0.01, 10.0), (1e-6, 10.0)
@@ -95,21 +99,34 @@ def class_loss(targets: Array, alpha: Array, inverse: Array, wanted: Array, link
     return LossTerms(value, -by_score / inverse, by_score * alpha / inverse**2, by_link)
 
 
-def density_loss(alpha: Array, inverse: Array, weights: Array, scatter: Array, noise: Noise) -> LossTerms:
+def density_loss(
+    alpha: Array, inverse: Array, weights: Array, scatter: Array, noise: Noise, counts: Array
+) -> LossTerms:
     """Minus the logarithms of the densities of the targets of samples, given what rows have of them.
 
     weights : (n,), how often each row counts; scatter : (n, M), as `Data` has it; noise : of the rows
+    counts : (n,), how many samples each row has
     """
     each, errors = weights[:, None], alpha / inverse
-    # A sample has the noise of its row times the weight of that.
-    beyond = (each - 1) * noise.diagonals()
-    variances = 1 / inverse + beyond
+    # A sample has the noise of its row times how many there are.
+    beyond = (counts[:, None] - 1) * noise.diagonals()
+    # In single precision much noise may hide the latent variance, which is not below zero.
+    variances = np.maximum(1 / inverse + beyond, counts[:, None] * noise.diagonals())
     squares = (scatter + each * errors**2) / variances
     value = float(np.sum(each * np.log(2 * np.pi * variances) + squares) / 2)
     by_variance = (each - squares) / variances / 2
     by_error = each * errors / variances
     by_inverse = -(by_variance / inverse + by_error * errors) / inverse
     return LossTerms(value, by_error / inverse, by_inverse, np.zeros(2), float(np.sum(by_variance * beyond)))
+
+
+def values_differ(scatter: Array, counts: Array) -> bool:
+    """Whether real values of equal samples differ, in most rows of several, so that one is no copy of the other.
+
+    scatter : (n, M), as `Data` has it; counts : (n,), how many samples each row has
+    """
+    several = counts >= SEVERAL
+    return bool(several.any() and np.mean(scatter[several].max(axis=1) > 0) > 0.5)
 
 
 def wanted_labels(targets: Array, weights: Array) -> Array:
@@ -133,6 +150,7 @@ class RowLoss:
     """What the loss of rows needs to know beside alpha and c.
 
     targets : (n, M); weights : (n,), how often each row counts; scatter : (n, M), as `Data` has it
+    counts : (n,), how many samples each row has
     is_classification : whether targets are labels
     one_by_one : whether samples of a row are left out one by one, as those that come again, and not together, as copies
     """
@@ -140,28 +158,32 @@ class RowLoss:
     targets: Array
     weights: Array
     scatter: Array
+    counts: Array
     is_classification: bool
     one_by_one: bool = False
+
+    def in_units(self, weight: float) -> RowLoss:
+        """The loss with weights in units of one."""
+        return replace(self, weights=self.weights / weight, scatter=self.scatter / weight)
 
     def for_repeats(self, link: Link, scores: Array) -> RowLoss:
         """The loss that suits equal samples: copies, or measurements that come again.
 
         scores : (n, M), of rows without any of their samples, from which the link predicts classes
         """
-        if self.weights.max(initial=0.0) <= 1:
+        if self.counts.max(initial=0.0) < SEVERAL:
             return self
         if not self.is_classification:
-            # Real values of measurements differ; if they do not, one is a copy of the other.
-            differ = np.mean(self.scatter[self.weights > 1].max(axis=1) > 0)
-            return replace(self, one_by_one=come_again(self.weights[:, None]) and bool(differ > 0.5))
+            return replace(self, one_by_one=values_differ(self.scatter, self.counts))
         predicted = np.exp(link.log_probabilities(scores))
-        return replace(self, one_by_one=come_again(label_counts(self.targets, self.weights), predicted))
+        return replace(self, one_by_one=come_again(label_counts(self.targets, self.counts), predicted))
 
     def terms(self, alpha: Array, inverse: Array, noise: Noise, link: Link) -> LossTerms:
         """The loss and its derivatives; noise : of the rows."""
         if not self.is_classification:
-            loss = self._single_density if self.one_by_one else density_loss
-            return loss(alpha, inverse, self.weights, self.scatter, noise)
+            if self.one_by_one:
+                return self._single_density(alpha, inverse, noise)
+            return density_loss(alpha, inverse, self.weights, self.scatter, noise, self.counts)
         if self.one_by_one:
             return self._single_class(alpha, inverse, noise, link)
         return class_loss(self.targets, alpha, inverse, self.wanted, link)
@@ -181,8 +203,8 @@ class RowLoss:
 
     @cached_property
     def _share(self) -> Array:
-        """The part of a row that one of its samples is, (n, 1): of a weight below one all of it."""
-        return 1 / np.maximum(self.weights, 1.0)[:, None]
+        """The part of a row that one of its samples is, (n, 1): of less than one all of it."""
+        return 1 / np.maximum(self.counts, 1.0)[:, None]
 
     @cached_property
     def _units(self) -> tuple[Array, Array, Array]:
@@ -192,7 +214,7 @@ class RowLoss:
         n_classes = counts.shape[1]
         chosen = codes[:, None] == np.arange(n_classes)
         labels = np.where(chosen, 1.0, -1.0)
-        doubt = 1 / (max(len(self.targets), float(self.weights.sum())) + 2)
+        doubt = 1 / (max(len(self.targets), float(self.counts.sum())) + 2)
         wanted = counts[rows, codes][:, None] * np.where(chosen, 1 - doubt, doubt / (n_classes - 1))
         return rows, labels[:, 1:] if self.targets.shape[1] == 1 else labels, wanted
 
@@ -217,9 +239,9 @@ class RowLoss:
         by_precision = -(labels - self.targets[rows]) / lower + upper * (1 - share) / lower**2
         return LossTerms(value, by_alpha, by_inverse, by_link, -float(np.sum(by_score * by_precision * precision)))
 
-    def _single_density(self, alpha: Array, inverse: Array, weights: Array, scatter: Array, noise: Noise) -> LossTerms:
+    def _single_density(self, alpha: Array, inverse: Array, noise: Noise) -> LossTerms:
         """Minus the logarithms of the densities of targets of samples that are left out one by one."""
-        each, share = weights[:, None], self._share
+        each, share, scatter = self.weights[:, None], self._share, self.scatter
         precision = share / noise.diagonals()
         lower = precision * (1 - share) + share**2 * inverse
         squares = precision**2 * scatter + each * (share * alpha) ** 2
@@ -262,6 +284,7 @@ def leave_one_out_loss(
     matrix = new_matrix(operator)
     n, n_outputs = targets.shape
     diagonals = noise.diagonals()
+    diagonals = np.minimum(diagonals, MOST_NOISE * diagonals.min())
     share = n_outputs // diagonals.shape[1]  # outputs of one matrix
     alpha, inverse = np.empty_like(targets), np.empty_like(targets)
     inverses = []
@@ -358,13 +381,16 @@ def search_leave_one_out(
     report: Callable[[Row], bool] | None = None,
     droppable: Collection[str] = (),
     own_weights: bool = True,
+    moves_noise: bool = False,
 ) -> LeastLoss:
     """The hyperparameters with the smallest loss, with priors around the start, by L-BFGS-B.
 
     own_weights : whether each weight may change by itself, and not just all together by their spread
+    moves_noise : whether the noise starts at one for rows of typical weight, so that it is to be less where samples of
+        rows are left out one by one
     droppable : names of scales that become zero, one after the other, as long as the loss rises by less than one
     """
-    search = _Search(data, space, is_classification, report, own_weights)
+    search = _Search(data, space, is_classification, report, own_weights, moves_noise)
     interrupted = False
     try:
         # In units of the priors, and with a loss that makes the first step, down the slope, one of them long.
@@ -417,6 +443,7 @@ class _Search:
         is_classification: bool,
         report: Callable[[Row], bool] | None,
         own_weights: bool = True,
+        moves_noise: bool = False,
     ):
         """Prepare the labels, and the priors; nothing is evaluated yet."""
         self.data, self.space, self._report = data, space, report
@@ -424,19 +451,23 @@ class _Search:
         self.path: list[Row] = []
         self.best: tuple[float, Array] | None = None
         self.failure = "their loss is not finite."
-        self._weights = np.ones(len(data.targets)) if data.weights is None else data.weights
-        self._scatter = np.zeros_like(data.targets) if data.scatter is None else data.scatter
+        ones = np.ones(len(data.targets))
+        weights, counts = (ones if one is None else one for one in (data.weights, data.counts))
+        scatter = np.zeros_like(data.targets) if data.scatter is None else data.scatter
         self._is_classification = is_classification
-        self._loss_of_rows = RowLoss(data.targets, self._weights, self._scatter, is_classification)
+        loss = self._for_repeats(RowLoss(data.targets, weights, scatter, counts, is_classification))
+        # Each sample counts as one, whatever the unit of weights is; copies of labels do together.
+        self._unit_weight = data.unit_weight if loss.one_by_one else typical_weight(data, is_classification)
+        self._loss_of_rows = loss.in_units(self._unit_weight)
+        self._weights = self._loss_of_rows.weights
         self._is_weight = np.concatenate([np.full(len(one.start), is_weights(one.name)) for one in space.free])
         spreads = [one.spread for one in space.free if one.spread is not None]
         self._shape = np.concatenate(spreads) if spreads else np.zeros(int(self._is_weight.sum()))
         self._has_spread = bool(self._shape.any())
         self._own_weights = own_weights
-        self._set_priors()
-        self._loss_of_rows = self._for_repeats()
+        self._set_priors(moves_noise)
 
-    def _set_priors(self) -> None:
+    def _set_priors(self, moves_noise: bool) -> None:
         """Where the search starts, how far it may go, and how wide the priors are."""
         theta, bounds = self.space.start, self.space.bounds
         start = np.where(self._is_weight, 0.0, theta)
@@ -446,10 +477,13 @@ class _Search:
             bounds[self._is_weight] = 0.0
         names = np.concatenate([np.full(len(one.start), one.name, object) for one in self.space.free])
         for k, name in enumerate(names):
+            if name.startswith("transform__"):
+                widths[k] = TRANSFORM_WIDTH
             if name == "noise":
-                lowest, highest = np.array(self._noise_bounds()) * self._noise_unit()
-                limits = np.log([min(lowest, np.exp(theta[k])), max(highest, np.exp(theta[k]))])
-                bounds[k] = np.clip(limits, *bounds[k])
+                if moves_noise:
+                    start[k] += np.log(self._unit_weight / typical_weight(self.data, self._is_classification))
+                lowest, highest = np.log(np.array(self._noise_bounds()) * self._noise_unit() * self._unit_weight)
+                bounds[k] = np.clip([min(lowest, start[k]), max(highest, start[k])], *bounds[k])
         extra = [(1.0, SPREAD_WIDTH, SPREAD_BOUNDS)] if self._has_spread else []
         if self._is_classification:
             extra += [
@@ -466,9 +500,9 @@ class _Search:
         return NOISE_BOUNDS if self._is_classification else NOISE_BOUNDS_OF_VALUES
 
     def _noise_unit(self) -> float:
-        """The mean square of targets, or the prior variance of a kernel whose scale does not change."""
+        """The variance of targets, or the prior variance of a kernel whose scale does not change."""
         if any(is_scale(name) or is_weights(name) for name in self.names):
-            return 1.0 if self._is_classification else self.data.mean_square
+            return 1.0 if self._is_classification else self.data.target_variance
         return varying_variance(self.data.operator)
 
     def theta(self, x: Array) -> Array:
@@ -523,7 +557,8 @@ class _Search:
         other[is_own] = self.start[is_own]
         other[self._place(name)] = -np.inf
         found = self._loss(other)
-        return np.inf if found is None else found.value + self._penalty(other), other
+        value = np.inf if found is None else found.value + self._penalty(other)
+        return value if np.isfinite(value) else np.inf, other
 
     def _place(self, name: str) -> int:
         """The place of a hyperparameter that is one number."""
@@ -549,10 +584,10 @@ class _Search:
         link = self.link(x) if self._is_classification else START_LINK
         return lambda alpha, inverse: self._loss_of_rows.terms(alpha, inverse, noise, link)
 
-    def _for_repeats(self) -> RowLoss:
+    def _for_repeats(self, loss: RowLoss) -> RowLoss:
         """The loss that suits equal samples, as far as can be told where the search starts."""
-        loss, data, scores = self._loss_of_rows, self.data, np.zeros_like(self.data.targets)
-        if loss.weights.max() <= 1 or data.groups is not None:
+        data, scores = self.data, np.zeros_like(self.data.targets)
+        if loss.counts.max() < SEVERAL or data.groups is not None:
             return loss
 
         def terms(alpha: Array, inverse: Array) -> LossTerms:
@@ -582,9 +617,21 @@ class _Search:
             raise StoppedError
 
 
+def typical_weight(given: Any, is_classification: bool) -> float:
+    """The weight of which a typical noise is that of a row: its labels are one, whatever the number of copies.
+
+    Values, whose density counts, have a noise of their own: that of one sample.
+
+    given : what has ``mean_weight`` and ``unit_weight``
+    """
+    return float(given.mean_weight if is_classification else given.unit_weight)
+
+
 def varying_variance(operator: KernelOperator) -> float:
     """The mean prior variance of training samples, without what all have in common; one if there is none."""
-    return float(operator.diagonal().mean() - operator.kernel.constant) or 1.0
+    variance = float(operator.diagonal().mean())
+    varying = variance - operator.kernel.constant
+    return varying if varying > VARIANCE_ROUNDING * variance else 1.0
 
 
 def number_searched(n_outputs: int) -> int:
@@ -679,14 +726,17 @@ def _left_out(
 
 def _terms_of(posterior: Any, index: Array, alpha: Array, inverse: Array, is_classification: bool) -> LossTerms:
     """The loss of rows of a posterior that are left out, given alpha and c, with the link that suits them best."""
-    given = posterior.given.searched
+    given = posterior.given
     targets, weights, scatter = given.row_targets[index], given.row_weights[index], given.row_scatter
-    squares = np.zeros_like(targets) if scatter is None else scatter[index]
-    loss, noise = RowLoss(targets, weights, squares, is_classification), Noise(posterior.noise.sample[index])
+    squares, counts = np.zeros_like(targets) if scatter is None else scatter[index], given.row_counts
+    plain = RowLoss(targets, weights, squares, counts[index], is_classification)
+    loss = plain.in_units(typical_weight(given, is_classification))
+    noise = Noise(posterior.noise.sample[index])
     link = fit_link_to(*loss.scores(alpha, inverse, noise)) if is_classification else START_LINK
-    if given.group_of is not None:
+    suited = loss if given.group_of is not None else plain.for_repeats(link, targets - alpha / inverse)
+    if not suited.one_by_one:
         return loss.terms(alpha, inverse, noise, link)
-    suited = loss.for_repeats(link, targets - alpha / inverse)
-    if is_classification and suited.one_by_one:
+    suited = suited.in_units(given.unit_weight)
+    if is_classification:
         link = fit_link_to(*suited.scores(alpha, inverse, noise))
     return suited.terms(alpha, inverse, noise, link)

@@ -23,6 +23,10 @@ def is_scale(name: str) -> bool:
     return name == "scale" or (name.endswith("__scale") and name.split("__")[-2] != "transform")
 
 
+# Targets whose mean square is so many times their variance are too far from zero for a matrix in single precision.
+MOST_OFFSET = 100.0
+
+
 @dataclass(frozen=True, eq=False)
 class Space:
     """A point is a vector theta of the logarithms of all free hyperparameters.
@@ -184,6 +188,8 @@ class Data:
     weights : (N,), how often each row counts, or None for once
     scatter : (N, M), the weighted squares of what the targets of samples differ from those of their row, or None
     groups : (N,), the numbers of groups of rows that are left out together, or None if each is alone
+    counts : (N,), how many samples each row has, or None for one
+    unit_weight : the weight of one sample
     """
 
     operator: KernelOperator
@@ -192,12 +198,23 @@ class Data:
     weights: Array | None = None
     scatter: Array | None = None
     groups: Array | None = None
+    counts: Array | None = None
+    unit_weight: float = 1.0
 
     @classmethod
     def of(cls, operator: KernelOperator, given: TrainingTargets) -> Data:
         """What a search sees of samples, whose rows the operator has."""
         seen = given.searched
-        return cls(operator, seen.row_noise, seen.row_targets, seen.row_weights, seen.row_scatter, seen.row_groups)
+        return cls(
+            operator,
+            seen.row_noise,
+            seen.row_targets,
+            seen.row_weights,
+            seen.row_scatter,
+            seen.row_groups,
+            seen.row_counts,
+            seen.unit_weight,
+        )
 
     def at(self, space: Space, theta: Array) -> tuple[KernelOperator, Noise]:
         tuning = tuning_of(self.operator)
@@ -206,15 +223,40 @@ class Data:
     def subset(self, rows: Array) -> Data:
         others = np.setdiff1d(np.arange(self.operator.n_samples), rows)
         updates = updates_of(self.operator)
-        several = (None if one is None else one[rows] for one in (self.weights, self.scatter, self.groups))
-        return Data(updates.remove(others), self.noise.subset(rows), self.targets[rows], *several)
+        weights, scatter, groups, counts = (
+            None if one is None else one[rows] for one in (self.weights, self.scatter, self.groups, self.counts)
+        )
+        noise, targets = self.noise.subset(rows), self.targets[rows]
+        return Data(updates.remove(others), noise, targets, weights, scatter, groups, counts, self.unit_weight)
 
     def in_single(self) -> Data:
         """The data with a matrix in single precision, for a search; where no matrix is at hand, as they are."""
         matrix = self.operator.offer(Matrix)
-        return self if matrix is None else replace(self, operator=matrix.in_single())
+        is_offset = self.mean_square > MOST_OFFSET * self.target_variance  # which takes the digits of the rest
+        return self if matrix is None or is_offset else replace(self, operator=matrix.in_single())
+
+    @property
+    def mean_weight(self) -> float:
+        """The mean weight of a row, without weights of classes."""
+        return self.unit_weight * (1.0 if self.counts is None else float(np.sort(self.counts).mean()))
+
+    @property
+    def target_variance(self) -> float:
+        """The variance of the targets of samples; one if they are all equal."""
+        return variance_of(self.targets, self.weights, self.scatter)
 
     @property
     def mean_square(self) -> float:
         """The mean square of the targets; one if they are all zero."""
         return float(np.mean(self.targets**2)) or 1.0
+
+
+def variance_of(targets: Array, weights: Array | None, scatter: Array | None) -> float:
+    """The variance of the targets of samples, over all outputs, from what their rows have; one if they are all equal.
+
+    targets : (n, M); weights : (n,), how often rows count, or None; scatter : (n, M), as `Data` has it, or None
+    """
+    each = np.ones((len(targets), 1)) if weights is None else weights[:, None]
+    squares = each * (targets - np.average(targets, axis=0, weights=each[:, 0])) ** 2
+    total = squares.sum() + (0.0 if scatter is None else scatter.sum())
+    return float(total / (each.sum() * targets.shape[1])) or 1.0

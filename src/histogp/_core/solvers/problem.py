@@ -116,6 +116,7 @@ class TrainingTargets:
     unit : the noise of a sample of weight one
     shared : the noise that a search is to see, if that is another one
     group_of : (N,), the numbers of groups of samples that are left out together, or None if there are none
+    repeats : (N,), weights of samples without those of their classes; None if these have none
     row_targets, row_noise : what the rows have, (n_rows, M) and their noise
     """
 
@@ -125,6 +126,7 @@ class TrainingTargets:
     unit: float = 1.0
     shared: Noise | None = None
     group_of: Array | None = None
+    repeats: Array | None = None
     row_targets: Array = field(init=False)
     row_noise: Noise = field(init=False)
 
@@ -152,7 +154,35 @@ class TrainingTargets:
     @property
     def row_weights(self) -> Array:
         """How often each row counts, (n_rows,)."""
-        return self.weights if self.row_of is None else np.bincount(self.row_of, self.weights)
+        return self._added_up(self.weights)
+
+    @cached_property
+    def unit_weight(self) -> float:
+        """The weight of one sample: one, or the median of weights if that is less."""
+        weights = self.weights if self.repeats is None else self.repeats
+        return min(1.0, float(np.median(weights))) if len(weights) else 1.0
+
+    @property
+    def sample_counts(self) -> Array:
+        """For how many samples each stands, where weights count like repeated ones, (N,)."""
+        return (self.weights if self.repeats is None else self.repeats) / self.unit_weight
+
+    @property
+    def row_counts(self) -> Array:
+        """How many samples each row has, where weights count like repeated ones, (n_rows,)."""
+        return self._added_up(self.sample_counts)
+
+    @property
+    def mean_weight(self) -> float:
+        """The mean weight of a row, without weights of classes."""
+        return self.unit_weight * float(np.sort(self.row_counts).mean())
+
+    def _added_up(self, of_samples: Array) -> Array:
+        """Sums over the samples of each row, (n_rows,), the same to the last bit whatever the order of samples is."""
+        if self.row_of is None:
+            return of_samples
+        order = np.lexsort((of_samples, self.row_of))
+        return np.bincount(self.row_of[order], of_samples[order])
 
     @property
     def row_scatter(self) -> Array | None:
@@ -160,7 +190,10 @@ class TrainingTargets:
         if self.row_of is None:
             return None
         squares = (self.targets - self.row_targets[self.row_of]) ** 2
-        return _sums(self.row_of, self.weights[:, None] * squares, len(self.row_targets))
+        members, rows, place = self._repeated
+        out = np.zeros_like(self.row_targets)
+        out[rows] = _sums(place, (self.weights[:, None] * squares)[members], len(rows))
+        return out
 
     @cached_property
     def row_groups(self) -> Array | None:
@@ -210,14 +243,14 @@ class TrainingTargets:
         rows : (n,), ascending
         variances : (n, n_matrices) or (n, 1), latent, if all samples of the row were not there
         alpha : (n_rows, M), the solution for the rows
-        units : a weight counts like repeated samples, of which one is left out; of a weight below one all of it
+        units : a weight counts like repeated samples, of which one is left out; of less than one all of it
         """
         row_of = np.arange(len(self.targets)) if self.row_of is None else self.row_of
         index = np.flatnonzero(np.isin(row_of, rows))
         place, row = np.searchsorted(rows, row_of[index]), row_of[index]
         own = self.noise.subset(index).diagonals()
         if units:
-            own = own * np.maximum(self.weights[index], 1.0)[:, None]
+            own = own * np.maximum(self.sample_counts[index], 1.0)[:, None]
         of_row = self.row_noise.subset(rows).diagonals()[place]
         share = of_row / own
         found = np.array(np.broadcast_to(variances[place], own.shape))
@@ -234,6 +267,9 @@ class TrainingTargets:
         assert self.row_of is not None
         is_repeated = np.bincount(self.row_of) > 1
         members, rows = np.flatnonzero(is_repeated[self.row_of]), np.flatnonzero(is_repeated)
+        # In an order of their own, so that sums are the same whatever the order of samples is.
+        keys = (*self.targets[members].T, self.noise.sample[members], self.row_of[members])
+        members = members[np.lexsort(keys)]
         return members, rows, np.searchsorted(rows, self.row_of[members])
 
     def _merged(self) -> tuple[Array, Noise]:
@@ -241,8 +277,9 @@ class TrainingTargets:
         assert self.row_of is not None
         members, rows, place = self._repeated
         _, first = np.unique(self.row_of, return_index=True)
-        leaders = first[rows][place]
         n_rows = len(rows)
+        first[rows] = members[np.searchsorted(place, np.arange(n_rows))]
+        leaders = first[rows][place]
         # Precisions in units of that of the first sample: m equal ones come to its noise divided by m.
         ratio = self.noise.subset(leaders).diagonals() / self.noise.subset(members).diagonals()
         targets, noise = self.targets[first], self.noise.subset(first)
