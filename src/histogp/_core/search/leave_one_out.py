@@ -111,13 +111,16 @@ def density_loss(
     # A sample has the noise of its row times how many there are.
     beyond = (counts[:, None] - 1) * noise.diagonals()
     # In single precision much noise may hide the latent variance, which is not below zero.
-    variances = np.maximum(1 / inverse + beyond, counts[:, None] * noise.diagonals())
+    least = counts[:, None] * noise.diagonals()
+    is_hidden = 1 / inverse + beyond < least
+    variances = np.where(is_hidden, least, 1 / inverse + beyond)
     squares = (scatter + each * errors**2) / variances
     value = float(np.sum(each * np.log(2 * np.pi * variances) + squares) / 2)
     by_variance = (each - squares) / variances / 2
     by_error = each * errors / variances
-    by_inverse = -(by_variance / inverse + by_error * errors) / inverse
-    return LossTerms(value, by_error / inverse, by_inverse, np.zeros(2), float(np.sum(by_variance * beyond)))
+    by_inverse = -(np.where(is_hidden, 0.0, by_variance / inverse) + by_error * errors) / inverse
+    by_noise = float(np.sum(by_variance * np.where(is_hidden, least, beyond)))
+    return LossTerms(value, by_error / inverse, by_inverse, np.zeros(2), by_noise)
 
 
 def values_differ(scatter: Array, counts: Array) -> bool:
