@@ -33,8 +33,9 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         "auto" is found by leave-one-out loss, on up to 1,000 distinct training samples, 2,000 with many classes: a sum
         of an intersection kernel, a `Laplacian`, a `Gaussian` and a constant, as far as each of them helps, with
         features that are shifted by their smallest values and have a weight each. Counts, that is mostly zeros and
-        nothing negative, stay as they are or have their rows normalized. Features may have any sign and unit.
-        ``kernel_`` has all of it, and `in_words` tells what it is.
+        nothing negative, stay as they are or have their rows normalized; where most features begin at zero, a power of
+        them is found, too. Features may have any sign and unit. Fewer than ten distinct samples are too few to search:
+        then all is where a search would start. ``kernel_`` has all of it, and `in_words` tells what it is.
         Other names are "hik", "hik-poly" and "hik-exp" for `HistogramIntersection` without a transform, with
         ``Power(eta=0.5)`` and with ``Exponential(eta=1.0)``, "chi2", "exp-chi2", "laplacian", "gaussian", "constant",
         and sums of these, "hik + laplacian".
@@ -54,8 +55,8 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     probability : {"link", "temperature", "dirichlet"}, default="link"
         How `predict_proba` comes to probabilities; counts when predicting. "link" is a softmax of
         ``t f + u log((1 + f) / 2)`` of the scores f, with t and u fitted to leave-one-out predictions of training
-        samples; "temperature" has t alone. Equal samples are left out one by one if their labels differ about as often
-        as is predicted, and otherwise, as copies, together. "dirichlet" is regression on the logarithms of Dirichlet
+        samples; "temperature" has t alone. Equal samples are left out one by one if most samples of every class have
+        no equal, or if labels differ about as often as is predicted, and otherwise, as copies, together. "dirichlet" is regression on the logarithms of Dirichlet
         variables (Milios et al., 2018), a second model with its own noise, so that its most probable class may be
         another one than that of `predict`.
     solver : {"auto", "cg", "cholesky"}, default="auto"
