@@ -56,9 +56,9 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         How `predict_proba` comes to probabilities; counts when predicting. "link" is a softmax of
         ``t f + u log((1 + f) / 2)`` of the scores f, with t and u fitted to leave-one-out predictions of training
         samples; "temperature" has t alone. Equal samples are left out one by one if most samples of every class have
-        no equal, or if labels differ about as often as is predicted, and otherwise, as copies, together. "dirichlet" is regression on the logarithms of Dirichlet
-        variables (Milios et al., 2018), a second model with its own noise, so that its most probable class may be
-        another one than that of `predict`.
+        no equal, or if labels differ about as often as is predicted, and otherwise, as copies, together. "dirichlet" is
+        regression on the logarithms of Dirichlet variables (Milios et al., 2018), a second model with its own noise, so
+        that its most probable class may be another one than that of `predict`.
     solver : {"auto", "cg", "cholesky"}, default="auto"
         "auto" factorizes up to about 2,000 samples, up to 8,192 with a kernel of features or with hundreds of classes,
         and with no more features than that; it iterates above.
