@@ -695,12 +695,11 @@ def left_out_slope(
     """`left_out_loss`, and its derivative for the logarithm of a noise that all outputs share."""
     system = posterior.systems(options)
     inverse, change_of_inverse = system.inverse_slope(index)
-    found, by_alpha, blocks = _left_out(posterior, index, inverse, is_classification)
+    found, by_alpha, by_inverse = _left_out(posterior, index, inverse, is_classification)
     # With A = K + diag(noise): d alpha = -A^-1 (noise alpha).
     sides = posterior.noise.diagonals() * posterior.alpha
     slope = found.by_noise - float(np.sum(by_alpha * system.solve(sides, options.tol).values[index]))
-    slope += sum(float(np.sum(by * change_of_inverse[np.ix_(places, places)])) for places, by in blocks)
-    return found.value, slope
+    return found.value, slope + float(np.sum(by_inverse * change_of_inverse))
 
 
 def left_out_loss(posterior: Any, index: Array, options: SolverOptions, *, is_classification: bool) -> float:
@@ -710,21 +709,25 @@ def left_out_loss(posterior: Any, index: Array, options: SolverOptions, *, is_cl
     return _left_out(posterior, index, inverse, is_classification)[0].value
 
 
-def _left_out(
-    posterior: Any, index: Array, inverse: Array, is_classification: bool
-) -> tuple[LossTerms, Array, list[tuple[Array, Array]]]:
-    """The loss of left-out rows, its derivative for alpha, (n, M), and those for blocks of ``A^-1``, with their places.
+def _left_out(posterior: Any, index: Array, inverse: Array, is_classification: bool) -> tuple[LossTerms, Array, Array]:
+    """The loss of left-out rows, and its derivatives for alpha, (n, M), and ``A^-1``, (n, n).
 
     inverse : what ``A^-1`` has for pairs of the rows, (n, n)
     """
     alpha, groups = posterior.alpha[index], posterior.given.row_groups
-    members = members_of(np.arange(len(index)) if groups is None else groups[index])
-    left_out = LeftOutGroups.of(members, inverse, alpha)
+    if groups is None:
+        own = np.broadcast_to(inverse.diagonal()[:, None], alpha.shape)
+        found = _terms_of(posterior, index, alpha, own, is_classification)
+        return found, found.by_alpha, np.diag(found.by_inverse.sum(axis=1))
+    left_out = LeftOutGroups.of(members_of(groups[index]), inverse, alpha)
     seen_alpha, seen_inverse = left_out.as_single()
     seen_inverse = np.broadcast_to(seen_inverse, alpha.shape)
     found = _terms_of(posterior, index, seen_alpha, seen_inverse, is_classification)
     by_alpha, blocks = left_out.derivatives(found.by_alpha, found.by_inverse)
-    return found, by_alpha, list(zip(members, blocks, strict=True))
+    by_inverse = np.zeros_like(inverse)
+    for places, block in zip(left_out.members, blocks, strict=True):
+        by_inverse[np.ix_(places, places)] = block
+    return found, by_alpha, by_inverse
 
 
 def _terms_of(posterior: Any, index: Array, alpha: Array, inverse: Array, is_classification: bool) -> LossTerms:
