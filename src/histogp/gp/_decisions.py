@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.utils import gen_batches
 
 from histogp._core.data import Array, Rows
 from histogp._core.operators.contract import Approximate, KernelOperator
@@ -54,6 +55,8 @@ UNIT_SAMPLES = 4_000
 # The part of the samples, at most, that may be so far away that they do not count for units, and how many others must
 # differ from the median of a feature to tell.
 MOST_UNUSUAL, FEWEST_USUAL = 0.1, 10
+# Samples that are looked at together.
+BLOCK_SAMPLES = 4_096
 # Features may be as large as this, or as small as its inverse.
 MOST_MAGNITUDE = 1e200
 # Distinct samples from which on there is something to search for; with fewer, the noise of values that repeated
@@ -138,8 +141,10 @@ def unusual_samples(X: Any, some: Array) -> Array:
     first = np.where(is_alone.any(axis=0), is_alone.argmax(axis=0), len(away) - 1)
     farthest = closer[first, np.arange(len(center))]
     farthest[n_zeros + FEWEST_USUAL > len(away)] = np.inf
-    dense = X.toarray() if sparse.issparse(X) else X
-    found = np.any(np.abs(dense - center) > farthest, axis=1)
+    found = none.copy()
+    for rows in gen_batches(len(found), BLOCK_SAMPLES):
+        block = X[rows].toarray() if sparse.issparse(X) else X[rows]
+        found[rows] = np.any(np.abs(block - center) > farthest, axis=1)
     return found if np.count_nonzero(found) <= MOST_UNUSUAL * len(found) else none
 
 
@@ -261,7 +266,7 @@ def _pooled_noise(noise: float, given: TrainingTargets) -> float:
 def likeness(kernel: Any, noise: float, X: Any) -> Decision:
     """What tells samples like those of X from others: the interactive parts of a sum, where a search would start."""
     parts = [(name, part) for name, part in kernel.named_parts().items() if part._is_interactive]
-    return settled(kernel.set_params(parts=parts), noise, X, np.ones((X.shape[0], 1)))
+    return settled(kernel.set_params(parts=parts, transform=None), noise, X, np.ones((X.shape[0], 1)))
 
 
 def with_unit(kernel: Any, noise: float, X: Any) -> Decision:

@@ -59,11 +59,14 @@ FLAT_STEPS = 3
 # A part of a sum without which the loss, summed over samples, rises by less than this is not worth its time.
 DROPPED_LOSS = 1.0
 # Standard deviations of Gaussian priors around the start: of logarithms, of those of single weights, of the exponent of
-# their spread, of logarithms of a transform that parts share. With few samples half as wide.
+# their spread, of logarithms of a transform that parts share, which is not taken farther than its reach. With few
+# samples half as wide.
 PRIOR_WIDTH = 2.0
 WEIGHT_WIDTH = 0.3
 SPREAD_WIDTH = 0.5
-TRANSFORM_WIDTH = 0.5
+TRANSFORM_WIDTH, TRANSFORM_REACH = 0.5, 1.5
+# So many of them, no step of a search goes farther: single precision does not reach as far as bounds.
+MOST_WIDTHS = 8.0
 # Sensible values, wherever the search starts: of the noise, in units of the mean square of targets, which is one for
 # classes; of the exponent of the spread of weights. Real targets may have much less noise.
 NOISE_BOUNDS, NOISE_BOUNDS_OF_VALUES = (0.01, 10.0), (1e-6, 10.0)
@@ -482,6 +485,7 @@ class _Search:
         for k, name in enumerate(names):
             if name.startswith("transform__"):
                 widths[k] = TRANSFORM_WIDTH
+                bounds[k] = np.clip(theta[k] + np.array([-1, 1]) * TRANSFORM_REACH, *bounds[k])
             if name == "noise":
                 if moves_noise:
                     start[k] += np.log(self._unit_weight / typical_weight(self.data, self._is_classification))
@@ -498,6 +502,11 @@ class _Search:
         self.bounds = np.vstack([bounds, *(one[2] for one in extra)])
         if len(self.data.targets) < FEW_SAMPLES:
             self.widths = self.widths / 2
+        reach = MOST_WIDTHS * self.widths
+        self.bounds = np.stack(
+            [np.maximum(self.bounds[:, 0], self.start - reach), np.minimum(self.bounds[:, 1], self.start + reach)],
+            axis=1,
+        )
 
     def _noise_bounds(self) -> tuple[float, float]:
         return NOISE_BOUNDS if self._is_classification else NOISE_BOUNDS_OF_VALUES
