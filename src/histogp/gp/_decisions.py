@@ -114,9 +114,9 @@ def starting_kernels(
     sums = np.sort(rows.row_sums(rows.values))
     if not sums.any():
         return [kernel]
-    several = [clone(kernel).set_params(weights=1 / float(sums.mean()), transform=None)]
+    several = [clone(kernel).set_params(weights=1 / float(sums.mean()))]
     if sums[sums > 0].min() < (1 - EQUAL_SUMS) * sums.max():
-        several.append(clone(kernel).set_params(weights=None, transform=None, normalize="l1"))
+        several.append(clone(kernel).set_params(weights=None, normalize="l1"))
     return [*several, kernel] if n_features <= min(n_samples, FEWEST_SAMPLES) else several
 
 
