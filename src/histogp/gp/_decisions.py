@@ -31,7 +31,7 @@ from histogp._core.search.leave_one_out import (
 )
 from histogp._core.search.optimization import Row
 from histogp._core.search.space import Data, Space
-from histogp._core.solvers.problem import Noise, TrainingTargets
+from histogp._core.solvers.problem import Noise, TrainingTargets, mean_weight
 from histogp.kernels import Constant, Gaussian, HistogramIntersection, Kernel, Laplacian, Power, Sum
 
 # What users write to leave a kernel or a noise to data.
@@ -247,7 +247,7 @@ class Sample:
     @property
     def mean_weight(self) -> float:
         """The mean weight of a row, without weights of classes."""
-        return self.unit_weight * float(np.sort(self.counts).mean())
+        return mean_weight(self.counts, self.unit_weight)
 
     def data(self, operator: KernelOperator, unit: float) -> Data:
         """What a search sees, given the operator of the rows and a factor of the noise."""

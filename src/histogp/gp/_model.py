@@ -597,7 +597,8 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             some = X[in_order[~unusual[in_order]][:UNIT_SAMPLES]]
             noise *= 1.0 if self._left_open == "kernel" else given.mean_weight
             return (with_unit if self._left_open == "noise" else likeness)(kernels[0], noise, some)
-        if self._searches and (self._left_open == "kernel" or searches_noise(self.optimize)):
+        optimize = self.optimize
+        if optimize is not None and self._searches and (self._left_open == "kernel" or searches_noise(optimize)):
             return Decision(kernels[0], noise)
 
         def report(row: Row) -> bool:

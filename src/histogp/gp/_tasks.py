@@ -218,7 +218,7 @@ class Classification:
     y_checks: ClassVar[dict[str, bool]] = {}
 
     def encode_first(self, y: Array, weights: Array, declared: Array | None = None) -> Encoded[Classes]:
-        """The first samples; their classes are those of y and those ``declared``, at least two unless declared."""
+        """The first samples; their classes are those of y and those ``declared``."""
         check_classification_targets(y)
         classes = np.unique(y) if declared is None else merged(declared, y)
         if declared is None and isinstance(self.class_weight, dict):

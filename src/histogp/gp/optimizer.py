@@ -152,10 +152,8 @@ def as_optimizer(optimizer: str | Optimizer) -> Optimizer:
     return Optimizer(criterion="loo") if optimizer == "loo" else Optimizer(optimizer)
 
 
-def searches_noise(optimizer: str | Optimizer | None) -> bool:
+def searches_noise(optimizer: str | Optimizer) -> bool:
     """Whether a search finds the noise, too."""
-    if optimizer is None:
-        return False
     optimizer = as_optimizer(optimizer)
     if not isinstance(optimizer.parameters, str):
         return "noise" in list(optimizer.parameters)
@@ -209,7 +207,7 @@ def tune(
     some = _searched(optimizer, data, is_classification, rng)
     rows = updates_of(some.operator).training_rows()
     space = Space.of(operator.kernel, rows, noise_value, data.mean_square, names)
-    if names is None and optimizer.method == "bound" and optimizer.criterion == "evidence":
+    if names is None and not searches_noise(optimizer):
         space = space.only([one.name for one in space.free if one.name != "noise"])
     found: Optimum
     if optimizer.criterion == "loo":

@@ -10,7 +10,7 @@ import numpy as np
 from histogp._core.data import Array, Rows
 from histogp._core.kernel_values import WIDEST_FACTOR, Hyperparameter, KernelValue
 from histogp._core.operators.contract import KernelOperator, Matrix, tuning_of, updates_of
-from histogp._core.solvers.problem import Noise, TrainingTargets
+from histogp._core.solvers.problem import Noise, TrainingTargets, mean_weight
 
 
 def is_weights(name: str) -> bool:
@@ -238,7 +238,7 @@ class Data:
     @property
     def mean_weight(self) -> float:
         """The mean weight of a row, without weights of classes."""
-        return self.unit_weight * (1.0 if self.counts is None else float(np.sort(self.counts).mean()))
+        return self.unit_weight if self.counts is None else mean_weight(self.counts, self.unit_weight)
 
     @property
     def target_variance(self) -> float:

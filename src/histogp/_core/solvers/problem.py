@@ -175,7 +175,7 @@ class TrainingTargets:
     @property
     def mean_weight(self) -> float:
         """The mean weight of a row, without weights of classes."""
-        return self.unit_weight * float(np.sort(self.row_counts).mean())
+        return mean_weight(self.row_counts, self.unit_weight)
 
     def _added_up(self, of_samples: Array) -> Array:
         """Sums over the samples of each row, (n_rows,), the same to the last bit whatever the order of samples is."""
@@ -313,6 +313,11 @@ class LeftOutSamples:
     place: Array
     means: Array
     variances: Array
+
+
+def mean_weight(counts: Array, unit_weight: float) -> float:
+    """The mean weight of rows that have so many samples, (n_rows,), of a weight; whatever their order is."""
+    return unit_weight * float(np.sort(counts).mean())
 
 
 def _sums(group_of: Array, values: Array, n_groups: int) -> Array:
