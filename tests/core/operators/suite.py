@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -166,6 +167,7 @@ class CoreSuite(Subject):
         assert np.all(found >= 0)
         total = self.evaluate(X, X, kernel).trace()
         assert found.sum() == pytest.approx(1.0 if total > 0 or found.any() else 0.0)
+        assert not found[~X.any(axis=0)].any()
 
     @given(st.data())
     def test_matmat_is_the_dense_product(self, data):
@@ -401,6 +403,11 @@ class TuningSuite(Subject):
             close(several[name], each @ SUMS)
             close(of_trace[name], np.einsum("...ii->...", derivative))
 
+    def test_a_kernel_of_another_kind_is_refused(self, kernel):
+        other = SimpleNamespace(kind=object())
+        with pytest.raises(ValueError, match="another kind"):
+            self.make(TYPICAL_DATA["histograms"][0], kernel).with_kernel(other)
+
     def test_typical_derivatives(self, kernel, way, on, n_threads):
         self.choose(way)
         X, _ = TYPICAL_DATA[on]
@@ -617,6 +624,15 @@ class FeaturesSuite(Subject):
         assert weight_of.shape == (Z.shape[1],)
         for number, total in enumerate(sums_by_weight(weight_of, Z.T)):
             close(total, Z[:, weight_of == number].sum(axis=1))
+
+    def test_features_are_those_without_weights_times_the_roots_of_weights(self, kernel, on):
+        X, _ = TYPICAL_DATA[on]
+        operator, Z = self.make(X, kernel), self.features(X, kernel)
+        unweighted, weights = operator.unweighted(), operator.weights()
+        assert unweighted.weights() is None or np.all(unweighted.weights() == 1)
+        roots = 1.0 if weights is None else np.sqrt(weights)[operator.weight_of()]
+        close(joined(unweighted.blocks(), Z.shape) * roots, Z, rtol=self.feature_rtol)
+        assert all(block.dtype == operator.dtype for _, block in operator.blocks())
 
     @given(st.data())
     def test_products_of_features_are_the_kernel(self, data):
