@@ -233,7 +233,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        method : {"auto", "precise", "fine", "coarse", "coarse-quantized", "sampled", "calibrated"}, default="precise"
+        method : str, default="precise"
             Times are for 10,000 training samples with 1,000 sparse features. What a method needs is prepared once, when
             it is first used; that of "coarse-quantized", "sampled" and "calibrated" goes into all files saved after
             that, of "fine" into those with training samples. "coarse", "coarse-quantized" and "sampled" need an

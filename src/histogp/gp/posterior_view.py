@@ -44,6 +44,8 @@ class PosteriorView:
         Whether the training samples are there. A model that was saved without them only predicts.
     quick_method : str
         The best quick way to the variance itself: what ``method="auto"`` stands for.
+    variance_methods : tuple of str
+        Methods of `predict_variance` that the kernel has.
     prepared : tuple of str
         Methods of `predict_variance` whose tables are prepared; they go into a file that is saved now.
 
@@ -81,6 +83,11 @@ class PosteriorView:
     @property
     def quick_method(self) -> str:
         return self._estimator._posterior.quick_method()
+
+    @property
+    def variance_methods(self) -> tuple[str, ...]:
+        has_tables = self.offers("tables")
+        return tuple(name for name, one in METHODS.items() if has_tables or not one.needs_tables)
 
     @property
     def prepared(self) -> tuple[str, ...]:

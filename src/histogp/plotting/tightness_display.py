@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from histogp.gp import VARIANCE_METHODS, warning_once
+from histogp.gp import warning_once
 from histogp.plotting._axes import new_axes
 from histogp.plotting.uncertainty_display import COLORS, variances
 
@@ -70,7 +70,7 @@ class TightnessDisplay:
         """
         check_is_fitted(estimator)
         if methods is None:
-            methods = VARIANCE_METHODS if estimator.posterior_.offers("tables") else ("precise", "fine")
+            methods = estimator.posterior_.variance_methods
         found = variances(estimator, X, methods, n_eigenvectors, include_noise=False)
         precise = found.get("precise")
         if precise is None:

@@ -66,6 +66,7 @@ class VarianceMethod:
     name : how users ask for it
     kind : whether it gives the variance itself, exactly or as an estimate, or a bound from above
     option : the name of the option that what it prepares depends on, or None
+    needs_tables : whether it needs an operator that offers `Tables`; without it is refused, or gives way to `instead`
     needs_training : whether it cannot do without the training samples; otherwise what it prepares goes into all files
     keeps : the classes of what it prepares for files, by the names under which a posterior keeps that: `Kept`
     """
@@ -73,6 +74,7 @@ class VarianceMethod:
     name: ClassVar[str]
     kind: ClassVar[Literal["exact", "estimate", "bound"]]
     option: ClassVar[str | None] = None
+    needs_tables: ClassVar[bool] = False
     needs_training: ClassVar[bool] = True
     keeps: ClassVar[dict[str, type[Kept]]] = {}
 

@@ -234,6 +234,7 @@ class Calibrated(VarianceMethod):
 
     name = "calibrated"
     kind = "estimate"
+    needs_tables = True
     needs_training = False
     keeps: ClassVar = {"calibrated": CalibratedTables}
 

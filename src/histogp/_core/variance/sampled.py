@@ -88,6 +88,7 @@ class Sampled(VarianceMethod):
 
     name = "sampled"
     kind = "estimate"
+    needs_tables = True
     option = "n_samples"
     needs_training = False
     keeps: ClassVar = {"sampled": PosteriorSamples}

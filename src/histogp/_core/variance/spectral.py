@@ -146,6 +146,7 @@ class Coarse(VarianceMethod):
 
     name = "coarse"
     kind = "bound"
+    needs_tables = True
 
     def prepare(self, posterior: Any, options: VarianceOptions) -> CoarseTable:
         operator = posterior.operator
@@ -212,6 +213,7 @@ class CoarseQuantized(VarianceMethod):
 
     name = "coarse-quantized"
     kind = "bound"
+    needs_tables = True
     option = "n_bins"
     needs_training = False
     keeps: ClassVar = {"coarse-quantized": FloorVariance}
