@@ -68,8 +68,8 @@ SPARSE_SHARE = 0.05
 ERROR_SAMPLES = 500
 # Features of the training samples that are kept, in bytes.
 MOST_KEPT_BYTES = 2**31
-# Numbers in single precision that become double at a time, so that they stay in the cache. 60,000 x 6,000 features times
-# ten vectors take 0.21 s, their transpose times ten 0.34 s; whole blocks at once take 0.68 and 1.2 s.
+# Numbers in single precision that become double at a time, so that they stay in the cache. 60,000 x 6,000 features
+# times ten vectors take 0.21 s, their transpose times ten 0.34 s; whole blocks at once take 0.68 and 1.2 s.
 CONVERTED_NUMBERS = 2**19
 # Rows of the matrix that a product of sparse features makes at a time, each with those before it: of 4,000 rows with
 # 430 of 60,000 features 512 take 0.97 s, all of them at once 1.9 s, in which every pair comes twice.
