@@ -22,6 +22,7 @@ from histogp import (
 from histogp._core import support
 from histogp._core.operators.pair_operators import ApproximateOperator, DenseOperator
 from histogp._core.operators.sorted_columns import SortedOperator
+from histogp._core.variance import METHODS
 from histogp.active import query
 from histogp.gp import VARIANCE_METHODS
 from histogp.kernels import Chi2, Constant, ExpChi2, Gaussian, HistogramIntersection, Laplacian, Power, Sum, as_kernel
@@ -86,8 +87,8 @@ def test_every_method_of_the_variance_bounds_or_estimates_it_or_names_the_part_t
     variance = solved(kernel)[1]
     for method in VARIANCE_METHODS:
         is_there = method in model.posterior_.variance_methods
-        assert is_there == (name in OPERATORS or method in ("precise", "fine"))
-        if not is_there and method != "calibrated":  # in whose place "precise" comes
+        assert is_there == (name in OPERATORS or not METHODS[method].needs_tables)
+        if not is_there and method != "calibrated":  # in whose place "precise" comes, here always
             part = {"apart": "exp_chi2", "normalized": "gaussian"}.get(name, "laplacian")
             with pytest.raises(
                 ValueError, match=f"needs tables over single features, which the part '{part}' does not"
@@ -95,10 +96,13 @@ def test_every_method_of_the_variance_bounds_or_estimates_it_or_names_the_part_t
                 model.predict_variance(TEST, method)
             continue
         found = model.predict_variance(TEST, method, include_noise=False)
-        if method == "sampled":
-            np.testing.assert_allclose(found, variance, rtol=0.5)
-        else:
-            assert np.all(found >= variance * (1 - 1e-6))
+        match METHODS["precise" if method == "calibrated" else method].kind:
+            case "exact":
+                np.testing.assert_allclose(found, variance, rtol=1e-6)
+            case "estimate":
+                np.testing.assert_allclose(found, variance, rtol=0.5)
+            case "bound":
+                assert np.all(found >= variance * (1 - 1e-6))
 
 
 @by_kernel
