@@ -20,7 +20,7 @@ from sklearn.base import clone
 
 from histogp._core.data import Rows
 from histogp._core.layouts import Grid
-from histogp._core.operators.contract import Tables, cross_blocks, require, sums_by_weight
+from histogp._core.operators.contract import Features, Tables, Tuning, Updates, cross_blocks, require, sums_by_weight
 from histogp.kernels import HistogramIntersection, Power
 
 N, D = 40, 6
@@ -293,6 +293,9 @@ class CoreSuite(Subject):
 class UpdatesSuite(Subject):
     """Training rows that come back, come and go."""
 
+    def test_updates_are_offered(self, kernel):
+        assert self.make(TYPICAL_DATA["histograms"][0], kernel).offer(Updates) is not None
+
     def test_typical_rows_come_and_go(self, kernel, way, on):
         self.choose(way)
         X, Y = TYPICAL_DATA[on]
@@ -366,6 +369,9 @@ class TuningSuite(Subject):
     """
 
     smooth: dict
+
+    def test_tuning_is_offered(self, kernel):
+        assert self.make(TYPICAL_DATA["histograms"][0], kernel).offer(Tuning) is not None
 
     def n_weights(self, n_features):
         return n_features
@@ -481,6 +487,9 @@ class UpdatesTuningSuite(UpdatesSuite, TuningSuite):
 class TablesSuite(Subject):
     """Functions of one feature each, at nodes; for kernels that are intersections of heights."""
 
+    def test_tables_are_offered(self, kernel):
+        assert self.make(TYPICAL_DATA["histograms"][0], kernel).offer(Tables) is not None
+
     def test_typical_tables(self, kernel, n_threads):
         X, Y = TYPICAL_DATA["uniform"]
         operator, rows = self.make(X, kernel, n_threads), Rows.from_array(Y)
@@ -592,6 +601,9 @@ class FeaturesSuite(Subject):
     """``K = Phi Phi^T`` with features that can be had."""
 
     feature_rtol = 1e-14
+
+    def test_features_are_offered(self, kernel):
+        assert self.make(TYPICAL_DATA["histograms"][0], kernel).offer(Features) is not None
 
     def features(self, A, kernel):
         """Phi of dense or sparse rows, (n, n_components), times the roots of their weights."""

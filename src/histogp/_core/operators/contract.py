@@ -29,7 +29,7 @@ Capability = TypeVar("Capability")
 class KernelOperator(ABC):
     """The N x N kernel matrix K of the training samples, never formed. Immutable.
 
-    Noise is not part of it. Test data arrive as `Rows` of raw, non-negative values. The tests have one suite for each
+    Noise is not part of it. Test data arrive as `Rows` of raw values. The tests have one suite for each
     capability, which every operator that offers it inherits.
 
     n_samples, n_features : N and D
