@@ -9,16 +9,20 @@ from oracles import close, histograms
 from scipy.special import log_softmax
 
 from histogp import HistogramGPClassifier, HistogramGPRegressor, Optimizer
-from histogp._core.probability import Link, wanted_probabilities
+from histogp._core.data import Rows
+from histogp._core.probability import Link, fit_link_to, wanted_probabilities
 from histogp._core.repeats import come_again
 from histogp._core.search import leave_one_out
 from histogp._core.search.leave_one_out import (
     RowLoss,
     class_loss,
+    clearly_best,
     density_loss,
     leave_one_out_loss,
     search_leave_one_out,
     searched_samples,
+    unseen_losses,
+    unseen_rows,
     wanted_labels,
 )
 from histogp._core.search.space import Data, Space
@@ -76,6 +80,9 @@ def test_the_loss_of_classes_is_that_of_models_without_the_sample(several):
     close(LINK.log_probabilities(means), probabilities(means))
     close(wanted.sum(axis=1), np.ones(N))
     assert (wanted.argmax(axis=1) == codes).all()
+    alone = leave_one_out_loss(operator, Noise(NOISE), targets, terms_of_classes(targets, codes), ())
+    assert alone.value == found.value
+    assert alone.derivatives == {}
 
 
 def test_the_loss_of_values_is_the_density_of_models_without_the_sample():
@@ -239,21 +246,25 @@ def test_derivatives_are_those_of_finite_differences(kernel, noise, terms):
         np.testing.assert_allclose(slope[k], expected, rtol=1e-5, atol=1e-6)
 
 
+def loss_of(link, scores, wanted):
+    return link.loss(scores, wanted)[0].sum()
+
+
 def test_derivatives_of_the_link():
     scores = np.random.default_rng(0).uniform(-1.3, 2.2, (N, 3))  # some beyond where its logarithm ends
     wanted = wanted_probabilities(CODES, 3)
     for given, of in ((scores, wanted), (scores[:, :1], wanted_probabilities((CODES == 1).astype(int), 2))):
-        value, by_score, by_link = LINK.loss(given, of)
-        close(value, -np.sum(of * probabilities(given)))
+        losses, by_score, by_link = LINK.loss(given, of)
+        close(losses, -np.sum(of * probabilities(given), axis=1))
         step = 1e-6
         for i, m in ((0, 0), (5, given.shape[1] - 1)):
             change = np.zeros_like(given)
             change[i, m] = step
-            expected = (LINK.loss(given + change, of)[0] - LINK.loss(given - change, of)[0]) / (2 * step)
+            expected = (loss_of(LINK, given + change, of) - loss_of(LINK, given - change, of)) / (2 * step)
             np.testing.assert_allclose(by_score[i, m], expected, rtol=1e-5, atol=1e-7)
         by_hand = [
-            Link(2.0 * np.exp(step), 0.7).loss(given, of)[0] - Link(2.0 * np.exp(-step), 0.7).loss(given, of)[0],
-            Link(2.0, 0.7 + step).loss(given, of)[0] - Link(2.0, 0.7 - step).loss(given, of)[0],
+            loss_of(Link(2.0 * np.exp(step), 0.7), given, of) - loss_of(Link(2.0 * np.exp(-step), 0.7), given, of),
+            loss_of(Link(2.0, 0.7 + step), given, of) - loss_of(Link(2.0, 0.7 - step), given, of),
         ]
         np.testing.assert_allclose(by_link, np.array(by_hand) / (2 * step), rtol=1e-5, atol=1e-7)
 
@@ -323,6 +334,70 @@ def test_a_search_finds_a_smaller_loss_and_stays_near_its_priors():
     assert found.converged
     assert len(losses) <= 25
     assert 0.01 <= 0.2 * space.noise_factor(found.theta) <= 10
+
+
+def test_a_search_may_begin_where_another_has_ended():
+    operator = kernel_operator(X, recipe())
+    data = Data(operator, Noise(np.full(N, 0.2)), TARGETS)
+    space = Space.of(operator.kernel, operator.training_rows(), 0.2, 1.0, None)
+    first = search_leave_one_out(data, space, True, 5)
+    again = search_leave_one_out(data, space, True, 5, begin=first.point)
+    whole = search_leave_one_out(data, space, True, 200)
+    assert np.isclose([row["loss"] for row in first.path], again.path[0]["loss"], rtol=1e-9).any()
+    assert whole.loss - 1e-6 <= again.loss < first.loss
+    close(search_leave_one_out(data, space, True, 200, begin=first.point).loss, whole.loss, rtol=1e-3)
+    far = search_leave_one_out(data, space, True, 5, begin=np.full(len(first.point), 1e3))
+    assert np.all(np.isfinite(far.theta))
+
+
+@pytest.mark.parametrize("is_classification", [True, False])
+def test_losses_of_rows_that_were_not_seen(is_classification):
+    """Those of models of the others; the noise of a sample of weight one is what a new one has."""
+    weights = np.random.default_rng(0).uniform(0.8, 1.2, N)
+    targets = TARGETS if is_classification else np.random.default_rng(1).normal(size=(N, 2))
+    given = TrainingTargets(targets, Noise(0.1 / weights), None, 0.1)
+    seen, unseen = np.array([4, 0, 7, 2]), np.array([8, 1, 3])
+    operator = kernel_operator(X[seen], recipe())
+    noise, rows = given.row_noise.subset(seen), Rows.from_array(X[unseen])
+    found = unseen_losses(
+        operator, noise, given.row_targets[seen], rows, given, unseen, is_classification=is_classification
+    )
+    A, k = operator.matrix() + np.diag(noise.sample), operator.cross(rows)
+    means = k @ np.linalg.solve(A, given.row_targets[seen])
+    variances = operator.diagonal(rows) - np.sum(k * np.linalg.solve(A, k.T).T, axis=1)
+    if is_classification:
+        wanted = wanted_probabilities(CODES[unseen], 3, 3) * (weights[unseen] / weights.mean())[:, None]
+        expected = -np.sum(wanted * probabilities(means, fit_link_to(means, wanted)), axis=1)
+    else:
+        unit = min(1.0, np.median(weights))
+        of_one = variances[:, None] + 0.1 / unit
+        densities = -0.5 * (np.log(2 * np.pi * of_one) + (targets[unseen] - means) ** 2 / of_one)
+        expected = -np.sum(densities, axis=1) * weights[unseen] / unit
+    close(found, expected, rtol=1e-9)
+
+
+def test_rows_that_are_not_seen_are_the_same_in_any_order(monkeypatch):
+    hashes, groups = np.random.default_rng(0).permutation(30), np.arange(30) // 3
+    seen = np.array([3, 4, 20])
+    found = unseen_rows(hashes, seen)
+    assert set(found) == set(range(30)) - set(seen)
+    assert np.all(np.diff(hashes[found]) > 0)
+    assert set(unseen_rows(hashes, seen, groups)) == set(range(30)) - {3, 4, 5, 18, 19, 20}
+    monkeypatch.setattr(leave_one_out, "UNSEEN_ROWS", 7)
+    order = np.random.default_rng(1).permutation(30)
+    place = np.argsort(order)
+    np.testing.assert_array_equal(order[unseen_rows(hashes[order], place[seen])], found[:7])
+
+
+def test_another_than_the_first_is_best_only_beyond_chance():
+    rng = np.random.default_rng(0)
+    first = rng.random(400)
+    better, lucky = first - 0.2 + rng.normal(size=400), first - 0.01 + rng.normal(size=400)
+    assert clearly_best([first, lucky + 0.5, better]) == 2
+    assert clearly_best([first, first + 0.1]) == 0
+    outlier = first.copy()
+    outlier[7] -= 30.0  # one row is no reason
+    assert clearly_best([first, outlier]) == 0
 
 
 def test_every_class_is_seen_in_proportion(monkeypatch):

@@ -18,7 +18,7 @@ from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegre
 from histogp._core import probability
 from histogp._core.search import leave_one_out
 from histogp.gp import _decisions, _model
-from histogp.gp._decisions import LIKENESS_NOISE, START_NOISE, starting_kernels, unusual_samples
+from histogp.gp._decisions import FEWEST_COMPARED, LIKENESS_NOISE, START_NOISE, starting_kernels, unusual_samples
 from histogp.kernels import Constant, Gaussian, HistogramIntersection, Laplacian, Power, Sum
 
 N, D = 90, 4
@@ -657,9 +657,13 @@ class TestCounts:
         return np.random.default_rng(seed).poisson(0.4, (n, d)).astype(float)
 
     def test_features_that_are_no_counts_are_shifted(self):
-        (kernel,) = starting_kernels(X, 4.0)
-        np.testing.assert_array_equal(kernel.shift, X.min(axis=0))
+        assert len(starting_kernels(X, 4.0)) == 1  # they are too few to tell which weights suit them
+        many = np.tile(X, (FEWEST_COMPARED // N + 1, 1))
+        kernel, one = starting_kernels(many, 4.0)
+        for either in (kernel, one):
+            np.testing.assert_array_equal(either.shift, X.min(axis=0))
         assert (kernel.weights, kernel.normalize) == ("ard", None)
+        close(one.weights, 1 / np.sum(X - X.min(axis=0), axis=1).mean())
         assert [part.scale for part in kernel.named_parts().values()] == [2.0] * 4  # half the mean square of targets
 
     @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array, np.float32])
@@ -682,16 +686,30 @@ class TestCounts:
         negative = rows - 0.5 * (rows == 2)
         negative[0, 0] = -1.0
         for container in (np.asarray, sparse.csr_array):
-            (kernel,) = starting_kernels(container(negative))
+            kernel, one = starting_kernels(container(np.tile(negative, (20, 1))))
             assert (kernel.weights, kernel.shift, kernel.normalize) == ("ard", 0.0, None)
+            close(one.weights, 1 / np.abs(negative).sum(axis=1).mean())
         (nothing,) = starting_kernels(np.zeros((5, 3)))
         assert nothing.normalize is None
 
     def test_the_container_does_not_make_counts(self):
         """What is dense by its values is no count in a sparse container."""
-        (kernel,) = starting_kernels(sparse.csr_array(np.abs(X) + 1))
-        np.testing.assert_array_equal(kernel.shift, (np.abs(X) + 1).min(axis=0))
+        for kernel in starting_kernels(sparse.csr_array(np.abs(X) + 1)):
+            np.testing.assert_array_equal(kernel.shift, (np.abs(X) + 1).min(axis=0))
         assert len(starting_kernels(np.where(np.abs(X) < 0.8, 0, np.abs(X)))) == 3
+
+    def test_weights_are_those_that_suit_samples_which_were_not_searched(self):
+        """One for all where features that hardly vary say nothing, their own where these say it all."""
+        rng = np.random.default_rng(0)
+        y, sizes = rng.integers(2, size=1500), np.repeat([1.0, 0.05], [5, 40])
+        said = np.where(np.arange(45) < 5, 1.0, 0.0)
+        noise = rng.standard_normal((len(y), 45))
+        order = rng.permutation(len(y))
+        for signal, n_weights in ((said, 0), (said[::-1], 1)):
+            rows = sizes * (noise + y[:, None] * signal)
+            model = HistogramGPClassifier().fit(rows, y)
+            assert np.ndim(model.kernel_.weights) == n_weights
+            same_decisions(model, HistogramGPClassifier().fit(rows[order], y[order]))
 
     def test_a_model_of_counts(self):
         rng = np.random.default_rng(0)

@@ -168,8 +168,8 @@ class Link:
     temperature: float
     bend: float
 
-    def loss(self, scores: Array, wanted: Array) -> tuple[float, Array, Array]:
-        """Minus the sum of ``wanted`` times log probabilities; its derivatives for scores, log t and u.
+    def loss(self, scores: Array, wanted: Array) -> tuple[Array, Array, Array]:
+        """Minus ``wanted`` times log probabilities, (n,), and derivatives of their sum for scores, log t and u.
 
         scores : (n, M), one for two classes; wanted : (n, n_classes)
         """
@@ -183,7 +183,7 @@ class Link:
         by_link = np.array([self.temperature * np.sum(by_logit * of_classes), np.sum(by_logit * np.log(clipped))])
         if scores.shape[1] == 1:
             by_score = by_score[:, 1:] - by_score[:, :1]
-        return -float(np.sum(wanted * log_found)), by_score, by_link
+        return -np.sum(wanted * log_found, axis=1), by_score, by_link
 
     def log_probabilities(self, scores: Array) -> Array:
         """Logarithms of probabilities, (n, n_classes)."""
@@ -212,9 +212,9 @@ def fit_link_to(scores: Array, wanted: Array) -> Link:
     width = LINK_WIDTH / (2 if len(scores) < FEW_SAMPLES else 1)
 
     def cost(x: Array) -> tuple[float, Array]:
-        value, _, slope = Link(float(np.exp(x[0])), float(x[1])).loss(scores, wanted)
+        losses, _, slope = Link(float(np.exp(x[0])), float(x[1])).loss(scores, wanted)
         away = (x - start) / width
-        return value + away @ away / 2, slope + away / width
+        return float(losses.sum() + away @ away / 2), slope + away / width
 
     found = minimize(cost, start, jac=True, method="L-BFGS-B", bounds=[LOG_TEMPERATURE_BOUNDS, BEND_BOUNDS])
     return Link(float(np.exp(found.x[0])), float(found.x[1]))

@@ -16,22 +16,26 @@ from sklearn.base import clone
 from sklearn.utils import gen_batches
 
 from histogp._core.data import Array, Rows
-from histogp._core.operators.contract import Approximate, KernelOperator
+from histogp._core.operators.contract import Approximate
 from histogp._core.predictors import codes_of
 from histogp._core.search.leave_one_out import (
+    ENOUGH_OF_TWO,
     ENOUGH_STEPS,
     FEWEST_SAMPLES,
+    clearly_best,
     left_out_rows,
     number_searched,
     sampled,
     search_leave_one_out,
     typical_weight,
+    unseen_losses,
+    unseen_rows,
     values_differ,
     varying_variance,
 )
 from histogp._core.search.optimization import Row
 from histogp._core.search.space import Data, Space
-from histogp._core.solvers.problem import Noise, TrainingTargets, mean_weight
+from histogp._core.solvers.problem import TrainingTargets, mean_weight
 from histogp.kernels import Constant, Gaussian, HistogramIntersection, Kernel, Laplacian, Power, Sum
 
 # What users write to leave a kernel or a noise to data.
@@ -62,6 +66,10 @@ MOST_MAGNITUDE = 1e200
 # Distinct samples from which on there is something to search for; with fewer, the noise of values that repeated
 # samples have counts like so many of them where it starts.
 FEWEST_SEARCHED, PRIOR_VALUES = 10, 2
+# Rows that several kernels are compared on, at the least, after a search on half of the sample; and how many there must
+# be in all to compare weights.
+FEWEST_UNSEEN = 200
+FEWEST_COMPARED = FEWEST_SAMPLES // 2 + FEWEST_UNSEEN
 # Above the samples of an exact kernel: landmarks, as many as features of all samples may be, within limits.
 FEWEST_LANDMARKS, MOST_LANDMARKS, MOST_FEATURES = 1_000, 6_000, 2**29
 # Scales of parts that may be dropped.
@@ -87,10 +95,10 @@ def starting_kernels(
 ) -> list[Sum]:
     """The kernels from which a search may start, for distinct training samples, an array or CSR (N, D); often one.
 
-    Features are shifted by their smallest values, unless most are zero, and each has a weight of its own; where most
-    begin at zero, a power of them is found as well. Counts, that is mostly zeros and nothing negative, are tried with
-    one weight for all as well, and with normalized rows; of more counts than a search sees samples not all would have a
-    weight.
+    Features are shifted by their smallest values, unless most are zero. Each has a weight of its own, or, given enough
+    samples to tell, all have one; where most begin at zero, a power of them is found as well. Counts, that is mostly
+    zeros and nothing negative, are tried with normalized rows as well; of more counts than a search sees samples not
+    all would have a weight.
 
     scale, mean_square : the variance and the mean square of the targets; the latter is None if these are equal
     unusual : mask of the samples that do not count for the smallest values, (N,), or None if all do
@@ -108,13 +116,14 @@ def starting_kernels(
     shift = 0.0 if keeps_zeros else lowest
     bend = Power(1.0) if _begins_at_zero(X, lowest) and n_features <= FEWEST_SAMPLES else None
     kernel = Sum(parts, weights="ard", shift=shift, transform=bend, n_components=n_components)
-    if not keeps_zeros or lowest.min() < 0:
-        return [kernel]
-    rows = Rows.from_array(X)
-    sums = np.sort(rows.row_sums(rows.values))
+    usual = X if unusual is None else X[~unusual]
+    sums = _row_sums(usual, shift)
     if not sums.any():
         return [kernel]
-    several = [clone(kernel).set_params(weights=1 / float(sums.mean()))]
+    one_weight = clone(kernel).set_params(weights=1 / float(sums.mean()))
+    if not keeps_zeros or lowest.min() < 0:
+        return [kernel, one_weight] if n_samples >= FEWEST_COMPARED else [kernel]
+    several = [one_weight]
     if sums[sums > 0].min() < (1 - EQUAL_SUMS) * sums.max():
         several.append(clone(kernel).set_params(weights=None, normalize="l1"))
     return [*several, kernel] if n_features <= min(n_samples, FEWEST_SAMPLES) else several
@@ -151,6 +160,14 @@ def unusual_samples(X: Any, some: Array) -> Array:
 def _per_feature(of_features: Any) -> Array:
     """What a method of an array, or of a sparse one, returns for all features, (D,)."""
     return np.asarray(of_features.toarray() if sparse.issparse(of_features) else of_features, np.float64).ravel()
+
+
+def _row_sums(X: Any, shift: Array | float) -> Array:
+    """The sums of what samples are above the shift, or of their sizes if there is none, ascending, (N,)."""
+    if np.ndim(shift):
+        return np.sort(np.asarray(X.sum(axis=1), np.float64).ravel() - np.sum(shift))
+    rows = Rows.from_array(X)
+    return np.sort(rows.row_sums(np.abs(rows.values)))
 
 
 def _begins_at_zero(X: Any, lowest: Array) -> bool:
@@ -205,54 +222,126 @@ def decide(
     unusual : mask of the rows that do not count for units, (N,)
     finds : "all", "kernel" without the noise, or "noise" without the kernel
     """
-    targets, weights, scatter = given.row_targets, given.row_weights, given.row_scatter
+    targets = given.row_targets
     codes = codes_of(targets) if is_classification else np.zeros(len(targets), int)
     in_order = np.argsort(hashes)
     some = in_order[~unusual[in_order]][:UNIT_SAMPLES]
-    counts = given.row_counts
     if len(targets) < FEWEST_SEARCHED or np.bincount(codes).max() < 2:
         if finds == "noise":
             return with_unit(kernels[0], noise * typical_weight(given, is_classification), X[some])
         if finds == "all":
-            repeated = not is_classification and scatter is not None and values_differ(scatter, counts)
+            scatter = given.row_scatter
+            repeated = not is_classification and scatter is not None and values_differ(scatter, given.row_counts)
             noise = _pooled_noise(noise, given) if repeated else noise * typical_weight(given, is_classification)
         return settled(kernels[0], noise, X[some], targets[some])
-    chosen = sampled(codes, hashes, number_searched(targets.shape[1]))
-    squares, groups = (None if one is None else one[chosen] for one in (scatter, given.row_groups))
-    own_noise, own_counts, unit = given.row_noise.subset(chosen), counts[chosen], given.unit_weight
-    sample = Sample(X[chosen], own_noise, targets[chosen], weights[chosen], squares, groups, own_counts, unit)
-    if finds != "kernel":
-        typical = typical_weight(sample, is_classification)
-        noise, sample = noise * typical, replace(sample, noise=own_noise.scaled(typical))
-    options = finds, is_classification, n_threads, report
-    found = [_searched(kernel, noise, X[some], targets[some], sample, *options) for kernel in kernels]
-    best = min(found, key=lambda one: one[0])[1]
+    search = _Search(X, given, noise, some, finds, is_classification, n_threads, report)
+    n_searched, begin = number_searched(targets.shape[1]), None
+    if len(kernels) > 1:
+        fewer = sampled(codes, hashes, n_searched // 2)
+        unseen = unseen_rows(hashes, fewer, given.row_groups)
+        if len(unseen) >= FEWEST_UNSEEN:
+            tried = [search.run(kernel, fewer, is_last=False) for kernel in kernels]
+            best = clearly_best([search.unseen_losses(one, unseen) for one in tried])
+            kernels, begin = [kernels[best]], tried[best].point
+    chosen = sampled(codes, hashes, n_searched)
+    found = min((search.run(kernel, chosen, begin) for kernel in kernels), key=lambda one: one.loss)
     is_open = finds != "kernel" and len(chosen) < len(targets)
-    return replace(best, left_out=left_out_rows(hashes, given.row_groups) if is_open else None)
+    return replace(found.decision, left_out=left_out_rows(hashes, given.row_groups) if is_open else None)
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
-    """Rows that a search sees, with what `Data` has beside an operator."""
+class _Found:
+    """What a search ends with.
+
+    loss : with priors; point : where it is in the search's coordinates
+    data : what the search has seen, with the operator and the noise that it found
+    noise_factor : by which the noise of samples is another than that at the start
+    """
+
+    decision: Decision
+    loss: float
+    point: Array | None
+    data: Data
+    noise_factor: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """What the searches for a decision have in common.
+
+    X, given, noise, finds : as for `decide`
+    some : numbers of the rows that units of features come from
+    """
 
     X: Any
-    noise: Noise
-    targets: Array
-    weights: Array
-    scatter: Array | None
-    groups: Array | None
-    counts: Array
-    unit_weight: float
+    given: TrainingTargets
+    noise: float
+    some: Array
+    finds: str
+    is_classification: bool
+    n_threads: int
+    report: Callable[[Row], bool]
 
-    @property
-    def mean_weight(self) -> float:
-        """The mean weight of a row, without weights of classes."""
-        return mean_weight(self.counts, self.unit_weight)
+    def run(self, kernel: Any, rows: Array, begin: Array | None = None, *, is_last: bool = True) -> _Found:
+        """Search with some rows.
 
-    def data(self, operator: KernelOperator, unit: float) -> Data:
-        """What a search sees, given the operator of the rows and a factor of the noise."""
-        own = self.targets, self.weights, self.scatter, self.groups, self.counts, self.unit_weight
-        return Data(operator, self.noise.scaled(unit), *own)
+        begin : the point of another search from this kernel, where this one begins
+        is_last : whether there is no further search from there, so that parts are dropped that are not missed
+        """
+        finds_noise, given = self.finds != "kernel", self.given
+        scatter, groups = (None if one is None else one[rows] for one in (given.row_scatter, given.row_groups))
+        counts, unit_weight = given.row_counts[rows], given.unit_weight
+        typical = 1.0
+        if finds_noise:
+            typical = mean_weight(counts, unit_weight) if self.is_classification else unit_weight
+        noise = self.noise * typical
+        some = self.X[self.some]
+        adapted = kernel._adapt(some, given.row_targets[self.some], noise)
+        operator = adapted.kernel._operator(adapted.value, self.X[rows], self.n_threads)
+        approximate = operator.offer(Approximate)
+        operator = operator if approximate is None else approximate.exactly()
+        unit = varying_variance(operator) if self.finds == "noise" else 1.0
+        noise *= unit
+        own = given.row_targets[rows], given.row_weights[rows], scatter, groups, counts, unit_weight
+        data = Data(operator, given.row_noise.subset(rows).scaled(typical * unit), *own)
+        space = Space.of(adapted.value, Rows.from_array(some), noise, data.mean_square)
+        names = [
+            one.name for one in space.free if self.finds == "all" or (one.name == "noise") == (self.finds == "noise")
+        ]
+        space = space.only(names)
+        droppable = [name for name in DROPPABLE if name in names and is_last]
+        found = search_leave_one_out(
+            data.in_single(),
+            space,
+            self.is_classification,
+            ENOUGH_STEPS if is_last and begin is None else ENOUGH_OF_TWO,
+            self.report,
+            droppable,
+            moves_noise=finds_noise,
+            begin=begin,
+        )
+        if found.interrupted:
+            raise KeyboardInterrupt  # who leaves all to data has not asked for a search that could end earlier
+        path = {name: np.array([row[name] for row in found.path], np.float64) for name in found.path[0]}
+        factor = space.noise_factor(found.theta)
+        chosen = _with_values(adapted.kernel, space.kernel_values(found.theta))
+        operator, own_noise = data.at(space, found.theta)
+        data = replace(data, operator=operator, noise=own_noise)
+        return _Found(Decision(chosen, float(noise * factor), path), found.loss, found.point, data, typical * factor)
+
+    def unseen_losses(self, found: _Found, rows: Array) -> Array:
+        """The losses of rows that a search has not seen, (n,)."""
+        known, given = found.data, self.given.scaled(found.noise_factor)
+        unseen = Rows.from_array(self.X[rows])
+        return unseen_losses(
+            known.operator,
+            known.noise,
+            known.targets,
+            unseen,
+            given,
+            rows,
+            is_classification=self.is_classification,
+        )
 
 
 def _pooled_noise(noise: float, given: TrainingTargets) -> float:
@@ -281,42 +370,6 @@ def settled(kernel: Any, noise: float, X: Any, targets: Array) -> Decision:
     space = Space.of(adapted.value, Rows.from_array(X), noise, float(np.mean(targets**2)) or 1.0)
     opened = {one.name: one.start for one in space.free if one.is_open}
     return Decision(adapted.kernel._with_values(opened), noise)
-
-
-def _searched(
-    kernel: Any,
-    noise: float,
-    X: Any,
-    targets: Array,
-    sample: Sample,
-    finds: str,
-    is_classification: bool,
-    n_threads: int,
-    report: Callable[[Row], bool],
-) -> tuple[float, Decision]:
-    """The loss that a search from a kernel ends with, and what it has found.
-
-    X, targets : more rows than are searched, for units
-    """
-    adapted = kernel._adapt(X, targets, noise)
-    operator = adapted.kernel._operator(adapted.value, sample.X, n_threads)
-    approximate = operator.offer(Approximate)
-    operator = operator if approximate is None else approximate.exactly()
-    unit = varying_variance(operator) if finds == "noise" else 1.0
-    noise, data = noise * unit, sample.data(operator, unit)
-    space = Space.of(adapted.value, Rows.from_array(X), noise, data.mean_square)
-    names = [one.name for one in space.free if finds == "all" or (one.name == "noise") == (finds == "noise")]
-    space = space.only(names)
-    droppable = [name for name in DROPPABLE if name in names]
-    moves_noise = finds != "kernel"
-    found = search_leave_one_out(
-        data.in_single(), space, is_classification, ENOUGH_STEPS, report, droppable, moves_noise=moves_noise
-    )
-    if found.interrupted:
-        raise KeyboardInterrupt  # who leaves all to data has not asked for a search that could end earlier
-    path = {name: np.array([row[name] for row in found.path], np.float64) for name in found.path[0]}
-    value = noise * space.noise_factor(found.theta)
-    return found.loss, Decision(_with_values(adapted.kernel, space.kernel_values(found.theta)), float(value), path)
 
 
 def _with_values(kernel: Any, values: dict[str, Any]) -> Any:

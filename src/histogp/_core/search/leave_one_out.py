@@ -20,7 +20,7 @@ import numpy as np
 from scipy import optimize
 from scipy.linalg import get_lapack_funcs
 
-from histogp._core.data import Array, mirrored
+from histogp._core.data import Array, Rows, mirrored
 from histogp._core.groups import LeftOutGroups, members_of, times_blocks, whole_groups
 from histogp._core.operators.contract import KernelOperator, Matrix, new_matrix, tuning_of
 from histogp._core.predictors import codes_of
@@ -38,7 +38,7 @@ from histogp._core.search.optimization import Optimum, Row, StoppedError
 from histogp._core.search.space import Data, Space, is_scale, is_weights
 from histogp._core.solvers import direct_options
 from histogp._core.solvers.factors import symmetric_inverse
-from histogp._core.solvers.problem import Noise, SolverOptions
+from histogp._core.solvers.problem import Noise, SolverOptions, TrainingTargets
 from histogp._core.solvers.system import VARIANCE_ROUNDING
 from histogp._core.threads import run, suited_blas
 
@@ -50,8 +50,9 @@ MOST_WITHOUT_MATRIX = 500
 MOST_NOISE = 1e15
 # Rows of a product whose result is symmetric.
 PRODUCT_ROWS = 128
-# Evaluations; more gain nothing on data that were not seen.
-ENOUGH_STEPS = 18
+# Evaluations; more gain nothing on data that were not seen. Of each of two searches, the second of which begins where
+# the first ended, fewer.
+ENOUGH_STEPS, ENOUGH_OF_TWO = 18, 12
 # A step that lowers the loss by a smaller part is the last one, and so are three values that differ by less: a matrix
 # in single precision tells no more.
 LEAST_STEP = 1e-6
@@ -71,6 +72,10 @@ MOST_WIDTHS = 8.0
 # classes; of the exponent of the spread of weights. Real targets may have much less noise.
 NOISE_BOUNDS, NOISE_BOUNDS_OF_VALUES = (0.01, 10.0), (1e-6, 10.0)
 SPREAD_BOUNDS = (-0.5, 1.5)
+# Rows on which what several searches have found is compared.
+UNSEEN_ROWS = 2_000
+# Standard errors of a difference beyond which it is no chance.
+CLEAR_ERRORS = 2.0
 # Rows that are left out, one at a time, where a noise is tried on all samples.
 LEFT_OUT_ROWS = 500
 # The noise that is tried, as a factor or quotient of the present one, and what that must promise: units of the loss,
@@ -83,23 +88,29 @@ LEAST_PROMISE = 1.0
 class LossTerms:
     """A loss of left-out rows as a function of alpha (n, M) and c (n, M).
 
-    by_alpha, by_inverse : derivatives for these, (n, M)
+    losses : of each row, (n,)
+    by_alpha, by_inverse : derivatives of their sum for these, (n, M)
     by_link : for the logarithm of the link's temperature, and its bend, (2,)
     by_noise : for the logarithm of the noise, as far as the loss depends on it beside alpha and c
     """
 
-    value: float
+    losses: Array
     by_alpha: Array
     by_inverse: Array
     by_link: Array
     by_noise: float = 0.0
 
+    @property
+    def value(self) -> float:
+        """The sum of the losses."""
+        return float(self.losses.sum())
+
 
 def class_loss(targets: Array, alpha: Array, inverse: Array, wanted: Array, link: Link) -> LossTerms:
     """Minus the logarithms of the probabilities of classes; ``wanted`` (n, n_classes) is what `wanted_labels` makes."""
     scores = targets - alpha / inverse
-    value, by_score, by_link = link.loss(scores, wanted)
-    return LossTerms(value, -by_score / inverse, by_score * alpha / inverse**2, by_link)
+    losses, by_score, by_link = link.loss(scores, wanted)
+    return LossTerms(losses, -by_score / inverse, by_score * alpha / inverse**2, by_link)
 
 
 def density_loss(
@@ -118,12 +129,12 @@ def density_loss(
     is_hidden = 1 / inverse + beyond < least
     variances = np.where(is_hidden, least, 1 / inverse + beyond)
     squares = (scatter + each * errors**2) / variances
-    value = float(np.sum(each * np.log(2 * np.pi * variances) + squares) / 2)
+    losses = np.sum(each * np.log(2 * np.pi * variances) + squares, axis=1) / 2
     by_variance = (each - squares) / variances / 2
     by_error = each * errors / variances
     by_inverse = -(np.where(is_hidden, 0.0, by_variance / inverse) + by_error * errors) / inverse
     by_noise = float(np.sum(by_variance * np.where(is_hidden, least, beyond)))
-    return LossTerms(value, by_error / inverse, by_inverse, np.zeros(2), by_noise)
+    return LossTerms(losses, by_error / inverse, by_inverse, np.zeros(2), by_noise)
 
 
 def values_differ(scatter: Array, counts: Array) -> bool:
@@ -236,14 +247,15 @@ class RowLoss:
         """Minus the logarithms of the probabilities of classes of samples that are left out one by one."""
         rows, labels, wanted = self._units
         upper, lower = self._left_out(alpha, inverse, noise)
-        value, by_score, by_link = link.loss(labels - upper / lower, wanted)
+        of_units, by_score, by_link = link.loss(labels - upper / lower, wanted)
+        losses = np.bincount(rows, of_units, minlength=len(alpha))
         share = self._share[rows]
         precision = share / noise.diagonals()[rows]
         by_alpha, by_inverse = np.zeros_like(alpha), np.zeros_like(alpha)
         np.add.at(by_alpha, rows, -by_score * share / lower)
         np.add.at(by_inverse, rows, by_score * upper * share**2 / lower**2)
         by_precision = -(labels - self.targets[rows]) / lower + upper * (1 - share) / lower**2
-        return LossTerms(value, by_alpha, by_inverse, by_link, -float(np.sum(by_score * by_precision * precision)))
+        return LossTerms(losses, by_alpha, by_inverse, by_link, -float(np.sum(by_score * by_precision * precision)))
 
     def _single_density(self, alpha: Array, inverse: Array, noise: Noise) -> LossTerms:
         """Minus the logarithms of the densities of targets of samples that are left out one by one."""
@@ -251,11 +263,11 @@ class RowLoss:
         precision = share / noise.diagonals()
         lower = precision * (1 - share) + share**2 * inverse
         squares = precision**2 * scatter + each * (share * alpha) ** 2
-        value = float(np.sum(each * np.log(2 * np.pi / lower) + squares / lower) / 2)
+        losses = np.sum(each * np.log(2 * np.pi / lower) + squares / lower, axis=1) / 2
         by_lower = -(each + squares / lower) / lower / 2
         by_precision = precision * scatter / lower + by_lower * (1 - share)
         return LossTerms(
-            value,
+            losses,
             each * share**2 * alpha / lower,
             by_lower * share**2,
             np.zeros(2),
@@ -285,6 +297,7 @@ def leave_one_out_loss(
 ) -> Loss:
     """The loss that ``terms`` makes of alpha and c, by a dense factor, in the precision of the operator's matrix.
 
+    names : of the hyperparameters whose derivatives are wanted; None for all, and without any there are no others
     groups : (n,), the numbers of groups of rows that are left out together; None if each is alone
     """
     matrix = new_matrix(operator)
@@ -311,6 +324,8 @@ def leave_one_out_loss(
                 left_out.append(LeftOutGroups.of(members, one, alpha[:, some]))
                 seen_alpha[:, some], inverse[:, some] = left_out[k].as_single()
         found = terms(seen_alpha, inverse)
+        if names is not None and not names:
+            return Loss(found.value, {}, found.by_link)
         upstream = np.zeros((0, 0))
         by_noise = found.by_noise
         for k, one in enumerate(inverses):
@@ -374,9 +389,11 @@ class LeastLoss(Optimum):
     """The hyperparameters with the smallest leave-one-out loss.
 
     loss : with its priors, summed over samples
+    point : the coordinates of the search at which it is, before parts were dropped
     """
 
     loss: float = np.inf
+    point: Array | None = None
 
 
 def search_leave_one_out(
@@ -386,27 +403,28 @@ def search_leave_one_out(
     max_steps: int,
     report: Callable[[Row], bool] | None = None,
     droppable: Collection[str] = (),
-    own_weights: bool = True,
     moves_noise: bool = False,
+    begin: Array | None = None,
 ) -> LeastLoss:
     """The hyperparameters with the smallest loss, with priors around the start, by L-BFGS-B.
 
-    own_weights : whether each weight may change by itself, and not just all together by their spread
     moves_noise : whether the noise starts at one for rows of typical weight, so that it is to be less where samples of
         rows are left out one by one
     droppable : names of scales that become zero, one after the other, as long as the loss rises by less than one
+    begin : the point of another search of the same space, with which this one begins; its priors stay where they are
     """
-    search = _Search(data, space, is_classification, report, own_weights, moves_noise)
+    search = _Search(data, space, is_classification, report, moves_noise)
     interrupted = False
+    origin = search.start if begin is None else np.clip(begin, *search.bounds.T)
     try:
         # In units of the priors, and with a loss that makes the first step, down the slope, one of them long.
-        first = search.evaluate(search.start)
+        first = search.evaluate(origin)
         unit = max(1.0, float(np.linalg.norm(first[1] * search.widths)))
 
         values: list[float] = []
 
         def scaled(z: Array) -> tuple[float, Array]:
-            value, slope = search.evaluate(search.start + z * search.widths) if z.any() else first
+            value, slope = search.evaluate(origin + z * search.widths) if z.any() else first
             values.append(value)
             if len(values) >= FLAT_STEPS and np.ptp(values[-FLAT_STEPS:]) <= LEAST_STEP * abs(value):
                 raise StopIteration  # a line search in what is rounding
@@ -414,10 +432,10 @@ def search_leave_one_out(
 
         found = optimize.minimize(
             scaled,
-            np.zeros(len(search.start)),
+            np.zeros(len(origin)),
             jac=True,
             method="L-BFGS-B",
-            bounds=(search.bounds - search.start[:, None]) / search.widths[:, None],
+            bounds=(search.bounds - origin[:, None]) / search.widths[:, None],
             options={"maxfun": max_steps, "ftol": LEAST_STEP},
         )
         converged = bool(found.nfev < max_steps) or max_steps >= ENOUGH_STEPS
@@ -429,10 +447,12 @@ def search_leave_one_out(
         if interrupted:
             raise KeyboardInterrupt
         raise ValueError(f"No hyperparameters near those given can be evaluated: {search.failure}")
+    point = search.best[1]
     if not interrupted:
         search.drop(droppable)
     value, x = search.best
-    return LeastLoss(search.theta(x), np.nan, np.nan, None, search.path, interrupted, converged, loss=value)
+    theta = search.theta(x)
+    return LeastLoss(theta, np.nan, np.nan, None, search.path, interrupted, converged, loss=value, point=point)
 
 
 class _Search:
@@ -448,7 +468,6 @@ class _Search:
         space: Space,
         is_classification: bool,
         report: Callable[[Row], bool] | None,
-        own_weights: bool = True,
         moves_noise: bool = False,
     ):
         """Prepare the labels, and the priors; nothing is evaluated yet."""
@@ -470,7 +489,6 @@ class _Search:
         spreads = [one.spread for one in space.free if one.spread is not None]
         self._shape = np.concatenate(spreads) if spreads else np.zeros(int(self._is_weight.sum()))
         self._has_spread = bool(self._shape.any())
-        self._own_weights = own_weights
         self._set_priors(moves_noise)
 
     def _set_priors(self, moves_noise: bool) -> None:
@@ -479,8 +497,6 @@ class _Search:
         start = np.where(self._is_weight, 0.0, theta)
         widths = np.where(self._is_weight, WEIGHT_WIDTH, PRIOR_WIDTH)
         bounds = bounds - np.where(self._is_weight, theta, 0.0)[:, None]
-        if not self._own_weights:
-            bounds[self._is_weight] = 0.0
         names = np.concatenate([np.full(len(one.start), one.name, object) for one in self.space.free])
         for k, name in enumerate(names):
             if name.startswith("transform__"):
@@ -531,7 +547,7 @@ class _Search:
     def evaluate(self, x: Array) -> tuple[float, Array]:
         """The loss with its priors, and the derivative for the coordinates."""
         theta = self.theta(x)
-        found = self._loss(x)
+        found = self._loss(x, self.names)
         if found is None:
             return self._worst(), np.zeros_like(x)
         by_theta = self.space.gradient(theta, found.derivatives)
@@ -568,7 +584,7 @@ class _Search:
         is_own = np.append(places, np.zeros(len(x) - len(places), bool))
         other[is_own] = self.start[is_own]
         other[self._place(name)] = -np.inf
-        found = self._loss(other)
+        found = self._loss(other, ())
         value = np.inf if found is None else found.value + self._penalty(other)
         return value if np.isfinite(value) else np.inf, other
 
@@ -582,12 +598,12 @@ class _Search:
         away = np.where(np.isneginf(x), 0.0, (x - self.start) / self.widths)
         return float(away @ away / 2)
 
-    def _loss(self, x: Array) -> Loss | None:
-        """The loss without its priors; None where it cannot be computed."""
+    def _loss(self, x: Array, names: Collection[str]) -> Loss | None:
+        """The loss without its priors, and derivatives by these names; None where it cannot be computed."""
         try:
             operator, noise = self.data.at(self.space, self.theta(x))
             terms = self._terms(x, noise)
-            return leave_one_out_loss(operator, noise, self.data.targets, terms, self.names, self.data.groups)
+            return leave_one_out_loss(operator, noise, self.data.targets, terms, names, self.data.groups)
         except ValueError as error:  # LinAlgError is one
             self.failure = str(error)
             return None
@@ -680,6 +696,26 @@ def left_out_rows(hashes: Array, groups: Array | None = None) -> Array:
     return np.sort(order[:LEFT_OUT_ROWS]) if groups is None else whole_groups(groups, order, LEFT_OUT_ROWS)
 
 
+def unseen_rows(hashes: Array, seen: Array, groups: Array | None = None) -> Array:
+    """Numbers of some rows beside those that were seen, in the order of their hashes (n_rows,).
+
+    groups : (n_rows,), the numbers of groups, of which no row may have been seen, or None
+    """
+    order = np.argsort(hashes)
+    is_seen = np.zeros(len(hashes), bool)
+    is_seen[seen] = True
+    if groups is not None:
+        is_seen = np.isin(groups, groups[seen])
+    return order[~is_seen[order]][:UNSEEN_ROWS]
+
+
+def clearly_best(losses: list[Array]) -> int:
+    """The number of the smallest losses of rows, (n,) each, summed; that of the first if this may be chance."""
+    best = int(np.argmin([one.sum() for one in losses]))
+    gains = losses[0] - losses[best]
+    return best if gains.sum() > CLEAR_ERRORS * np.sqrt(len(gains)) * gains.std() else 0
+
+
 def promising_factor(
     posterior: Any, index: Array, options: SolverOptions, *, is_classification: bool
 ) -> tuple[float, float]:
@@ -726,12 +762,12 @@ def _left_out(posterior: Any, index: Array, inverse: Array, is_classification: b
     alpha, groups = posterior.alpha[index], posterior.given.row_groups
     if groups is None:
         own = np.broadcast_to(inverse.diagonal()[:, None], alpha.shape)
-        found = _terms_of(posterior, index, alpha, own, is_classification)
+        found = _terms_of(posterior.given, index, alpha, own, is_classification)
         return found, found.by_alpha, np.diag(found.by_inverse.sum(axis=1))
     left_out = LeftOutGroups.of(members_of(groups[index]), inverse, alpha)
     seen_alpha, seen_inverse = left_out.as_single()
     seen_inverse = np.broadcast_to(seen_inverse, alpha.shape)
-    found = _terms_of(posterior, index, seen_alpha, seen_inverse, is_classification)
+    found = _terms_of(posterior.given, index, seen_alpha, seen_inverse, is_classification)
     by_alpha, blocks = left_out.derivatives(found.by_alpha, found.by_inverse)
     by_inverse = np.zeros_like(inverse)
     for places, block in zip(left_out.members, blocks, strict=True):
@@ -739,14 +775,39 @@ def _left_out(posterior: Any, index: Array, inverse: Array, is_classification: b
     return found, by_alpha, by_inverse
 
 
-def _terms_of(posterior: Any, index: Array, alpha: Array, inverse: Array, is_classification: bool) -> LossTerms:
-    """The loss of rows of a posterior that are left out, given alpha and c, with the link that suits them best."""
-    given = posterior.given
+def unseen_losses(
+    operator: KernelOperator,
+    noise: Noise,
+    targets: Array,
+    rows: Rows,
+    given: TrainingTargets,
+    index: Array,
+    *,
+    is_classification: bool,
+) -> Array:
+    """The losses of rows that are not among those of an operator, (n,), with the link that suits them best.
+
+    operator, noise, targets : of the rows that are known; their noise is the same for all outputs
+    rows : the others; index : their numbers among all rows; given : what samples say, at the same noise
+    """
+    own_targets, own_noise = given.row_targets[index], given.row_noise.diagonals()[index]
+    cross = operator.cross(rows)
+    with suited_blas(0.0):
+        inverse = inverse_matrix(new_matrix(operator), noise.sample, operator.n_threads)
+        errors = own_targets - cross @ (inverse @ targets)
+        explained = np.einsum("ij,ij->i", cross @ inverse, cross)
+    variances = np.maximum(operator.diagonal(rows) - explained, 0.0)[:, None] + own_noise
+    own_inverse = np.broadcast_to(1 / variances, errors.shape)
+    return _terms_of(given, index, errors / variances, own_inverse, is_classification).losses
+
+
+def _terms_of(given: TrainingTargets, index: Array, alpha: Array, inverse: Array, is_classification: bool) -> LossTerms:
+    """The loss of rows that are left out, given alpha and c, with the link that suits them best."""
     targets, weights, scatter = given.row_targets[index], given.row_weights[index], given.row_scatter
     squares, counts = np.zeros_like(targets) if scatter is None else scatter[index], given.row_counts
     plain = RowLoss(targets, weights, squares, counts[index], is_classification)
     loss = plain.in_units(typical_weight(given, is_classification))
-    noise = Noise(posterior.noise.sample[index])
+    noise = Noise(given.row_noise.sample[index])
     link = fit_link_to(*loss.scores(alpha, inverse, noise)) if is_classification else START_LINK
     suited = loss if given.group_of is not None else plain.for_repeats(link, targets - alpha / inverse)
     if not suited.one_by_one:
