@@ -8,7 +8,7 @@ from oracles import histograms
 from scipy import sparse
 
 from histogp import HistogramGPClassifier, HistogramGPRegressor
-from histogp.kernels import Exponential, HistogramIntersection, Power
+from histogp.kernels import Exponential, HistogramIntersection, Laplacian, Power, Sum
 
 X = histograms(40, 5)
 Y = (X[:, 1] > X[:, 2]).astype(int)
@@ -84,6 +84,15 @@ def test_predict_refuses(make):
             fitted.predict(altered(np.nan))
     with pytest.raises(ValueError, match="Negative values in data"):
         fitted.predict(altered(-1))
+
+
+def test_a_shift_of_wide_sparse_samples_is_refused_before_it_takes_memory():
+    wide = sparse.csr_array(X)
+    wide.resize(40, 2**25)
+    model = HistogramGPClassifier(Sum([Laplacian()], shift=1.0), noise=0.1)
+    with pytest.raises(ValueError, match=r"A shift .* 40 of them with 33,554,432 features would take 10 GiB"):
+        model.fit(wide, Y)
+    assert not hasattr(model, "classes_")
 
 
 def test_an_interrupt_during_fit_leaves_the_previous_fit(monkeypatch):

@@ -58,6 +58,8 @@ def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> Array:
     return buffer[start : start + size].view(dtype).reshape(shape)
 
 
+# Numbers of sparse rows that are made dense when they are shifted, unless they are about as many as their non-zeros.
+MOST_SHIFTED, DENSE_SHARE = 2**30, 4
 # Rows of a matrix that are mirrored together.
 MIRRORED_ROWS = 512
 
@@ -229,6 +231,12 @@ class Rows(Compressed):
         """Rows from whose columns the numbers ``shift`` (D,) are subtracted; what is left of equal ones is zero."""
         if not shift.any():
             return self
+        numbers = self.n_rows * self.n_columns
+        if numbers > max(MOST_SHIFTED, DENSE_SHARE * len(self.values)):
+            raise ValueError(
+                f"A shift makes sparse samples dense, and {self.n_rows:,} of them with {self.n_columns:,} features would "
+                f"take {8 * numbers / 2**30:.0f} GiB: leave out the shift, or give fewer samples or features."
+            )
         dense = self.to_dense(n_threads) - shift
         dense[np.abs(dense) <= ROUNDED_SHARE * np.abs(shift)] = 0.0
         return Rows.from_array(dense, n_threads)

@@ -297,49 +297,32 @@ def leave_one_out_loss(
 ) -> Loss:
     """The loss that ``terms`` makes of alpha and c, by a dense factor, in the precision of the operator's matrix.
 
+    noise : of the samples, the same for all outputs
     names : of the hyperparameters whose derivatives are wanted; None for all, and without any there are no others
     groups : (n,), the numbers of groups of rows that are left out together; None if each is alone
     """
-    matrix = new_matrix(operator)
-    n, n_outputs = targets.shape
-    diagonals = noise.diagonals()
-    diagonals = np.minimum(diagonals, MOST_NOISE * diagonals.min())
-    share = n_outputs // diagonals.shape[1]  # outputs of one matrix
-    alpha, inverse = np.empty_like(targets), np.empty_like(targets)
-    inverses = []
-    left_out: list[LeftOutGroups] = []
+    noise_of = np.minimum(noise.sample, MOST_NOISE * noise.sample.min())
+    n = len(targets)
     with suited_blas(0.0 if n <= MOST_SAMPLES else float(n) ** 3):
-        for k, diagonal in enumerate(diagonals.T):
-            some = slice(k * share, (k + 1) * share)
-            is_last = k == diagonals.shape[1] - 1
-            one = inverse_matrix(matrix if is_last else matrix.copy(), diagonal, operator.n_threads)
-            alpha[:, some] = one @ targets[:, some].astype(one.dtype)
-            inverse[:, some] = one.diagonal()[:, None]
-            inverses.append(one)
-        seen_alpha = alpha.copy() if groups is not None else alpha
+        inverse = inverse_matrix(new_matrix(operator), noise_of, operator.n_threads)
+        alpha = inverse @ targets.astype(inverse.dtype)
+        seen_alpha, seen_inverse = alpha.astype(np.float64), inverse.diagonal()[:, None].astype(np.float64)
+        left_out = None
         if groups is not None:
-            members = members_of(groups)
-            for k, one in enumerate(inverses):
-                some = slice(k * share, (k + 1) * share)
-                left_out.append(LeftOutGroups.of(members, one, alpha[:, some]))
-                seen_alpha[:, some], inverse[:, some] = left_out[k].as_single()
-        found = terms(seen_alpha, inverse)
+            left_out = LeftOutGroups.of(members_of(groups), inverse, seen_alpha)
+            seen_alpha, seen_inverse = left_out.as_single()
+        found = terms(seen_alpha, np.broadcast_to(seen_inverse, targets.shape))
         if names is not None and not names:
             return Loss(found.value, {}, found.by_link)
-        upstream = np.zeros((0, 0))
-        by_noise = found.by_noise
-        for k, one in enumerate(inverses):
-            some = slice(k * share, (k + 1) * share)
-            # d alpha = -A^-1 dK alpha, and d c = -diag(A^-1 dK A^-1)
-            by_alpha, by_inverse = found.by_alpha[:, some], found.by_inverse[:, some]
-            scaled: Callable[[Array], Array] = partial(np.multiply, -by_inverse.sum(axis=1).astype(one.dtype))
-            if left_out:
-                by_alpha, blocks = left_out[k].derivatives(by_alpha, by_inverse)
-                scaled = partial(times_blocks, left_out[k].members, [-block for block in blocks])
-            by_side = one @ by_alpha.astype(one.dtype)
-            own = _upstream(one, scaled, by_side, alpha[:, some].astype(one.dtype), operator.n_threads)
-            by_noise += float(own.diagonal() @ diagonals[:, k])
-            upstream = np.add(upstream, own, out=own) if k else own
+        # d alpha = -A^-1 dK alpha, and d c = -diag(A^-1 dK A^-1)
+        by_alpha = found.by_alpha
+        scaled: Callable[[Array], Array] = partial(np.multiply, -found.by_inverse.sum(axis=1).astype(inverse.dtype))
+        if left_out is not None:
+            by_alpha, blocks = left_out.derivatives(by_alpha, found.by_inverse)
+            scaled = partial(times_blocks, left_out.members, [-block for block in blocks])
+        by_side = inverse @ by_alpha.astype(inverse.dtype)
+        upstream = _upstream(inverse, scaled, by_side, alpha, operator.n_threads)
+    by_noise = found.by_noise + float(upstream.diagonal() @ noise_of)
     return Loss(
         found.value, {**matrix_gradient(operator, upstream, names), "noise": np.asarray(by_noise)}, found.by_link
     )
