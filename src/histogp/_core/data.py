@@ -234,8 +234,8 @@ class Rows(Compressed):
         numbers = self.n_rows * self.n_columns
         if numbers > max(MOST_SHIFTED, DENSE_SHARE * len(self.values)):
             raise ValueError(
-                f"A shift makes sparse samples dense, and {self.n_rows:,} of them with {self.n_columns:,} features would "
-                f"take {8 * numbers / 2**30:.0f} GiB: leave out the shift, or give fewer samples or features."
+                f"A shift makes sparse samples dense, and {self.n_rows:,} of them with {self.n_columns:,} features "
+                f"would take {8 * numbers / 2**30:.0f} GiB: leave out the shift, or give fewer samples or features."
             )
         dense = self.to_dense(n_threads) - shift
         dense[np.abs(dense) <= ROUNDED_SHARE * np.abs(shift)] = 0.0
