@@ -398,6 +398,45 @@ def test_another_than_the_first_is_best_only_beyond_chance():
     outlier = first.copy()
     outlier[7] -= 30.0  # one row is no reason
     assert clearly_best([first, outlier]) == 0
+    outlier[7] -= 60.0  # and does not stand in the way of another one
+    assert clearly_best([first, outlier, better]) == 2
+    assert clearly_best([first, better - 1.0, better]) == 1
+
+
+def test_rows_of_a_group_are_one_reason():
+    groups = np.repeat([7, 3, 5, 1], 100)
+    first = np.ones(400)
+    by_chance = first - np.where(groups == 3, 0.8, -0.1)
+    assert clearly_best([first, by_chance]) == 1
+    assert clearly_best([first, by_chance], groups) == 0
+    assert clearly_best([first, first - 0.1], groups) == 1
+
+
+@pytest.mark.parametrize("is_classification", [True, False])
+def test_losses_of_unseen_rows_that_have_several_samples(is_classification):
+    """Those of all their samples, of which none is known, whether they agree or not."""
+    rng = np.random.default_rng(0)
+    row_of = np.repeat(np.arange(N), 3)
+    codes = rng.integers(3, size=3 * N)
+    targets = np.where(codes[:, None] == np.arange(3), 1.0, -1.0) if is_classification else rng.normal(size=(3 * N, 1))
+    given = TrainingTargets(targets, Noise(np.full(3 * N, 0.1)), row_of, 0.1)
+    seen, unseen = np.array([4, 0, 7, 2]), np.array([8, 1, 3])
+    operator = kernel_operator(X[seen], recipe())
+    noise, rows = given.row_noise.subset(seen), Rows.from_array(X[unseen])
+    found = unseen_losses(
+        operator, noise, given.row_targets[seen], rows, given, unseen, is_classification=is_classification
+    )
+    A, k = operator.matrix() + np.diag(noise.sample), operator.cross(rows)
+    means = k @ np.linalg.solve(A, given.row_targets[seen])
+    if is_classification:
+        wanted = wanted_labels(given.row_targets[unseen], np.ones(3))
+        expected = -np.sum(wanted * probabilities(means, fit_link_to(means, wanted)), axis=1)
+    else:
+        variances = operator.diagonal(rows) - np.sum(k * np.linalg.solve(A, k.T).T, axis=1)
+        own = targets.reshape(N, 3)[unseen]
+        of_one = (variances + 0.1)[:, None]
+        expected = 0.5 * np.sum(np.log(2 * np.pi * of_one) + (own - means) ** 2 / of_one, axis=1)
+    close(found, expected, rtol=1e-9)
 
 
 def test_every_class_is_seen_in_proportion(monkeypatch):

@@ -8,6 +8,7 @@ from oracles import histograms
 from scipy import sparse
 
 from histogp import HistogramGPClassifier, HistogramGPRegressor
+from histogp._core import data
 from histogp.kernels import Exponential, HistogramIntersection, Laplacian, Power, Sum
 
 X = histograms(40, 5)
@@ -90,9 +91,14 @@ def test_a_shift_of_wide_sparse_samples_is_refused_before_it_takes_memory():
     wide = sparse.csr_array(X)
     wide.resize(40, 2**25)
     model = HistogramGPClassifier(Sum([Laplacian()], shift=1.0), noise=0.1)
-    with pytest.raises(ValueError, match=r"A shift .* 40 of them with 33,554,432 features would take 10 GiB"):
+    with pytest.raises(ValueError, match=r"A shift .* 40 samples with 33,554,432 features would take at least 10 GiB"):
         model.fit(wide, Y)
     assert not hasattr(model, "classes_")
+
+
+def test_a_shift_of_samples_that_are_nearly_dense_is_never_refused(monkeypatch):
+    monkeypatch.setattr(data, "MOST_SHIFTED", 10)
+    HistogramGPClassifier(Sum([Laplacian()], shift=1.0), noise=0.1).fit(sparse.csr_array(X), Y)
 
 
 def test_an_interrupt_during_fit_leaves_the_previous_fit(monkeypatch):

@@ -18,7 +18,7 @@ from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegre
 from histogp._core import probability
 from histogp._core.search import leave_one_out
 from histogp.gp import _decisions, _model
-from histogp.gp._decisions import FEWEST_COMPARED, LIKENESS_NOISE, START_NOISE, starting_kernels, unusual_samples
+from histogp.gp._decisions import LIKENESS_NOISE, START_NOISE, starting_kernels, unusual_samples
 from histogp.kernels import Constant, Gaussian, HistogramIntersection, Laplacian, Power, Sum
 
 N, D = 90, 4
@@ -649,6 +649,86 @@ class TestFeatures:
             alike(packed.decision_function(sparse.csr_array(TEST)), dense.decision_function(TEST))
 
 
+class Compared:
+    """What a fit compares: the rows and the starts of its searches, and the losses of rows that these have not seen."""
+
+    def __init__(self, monkeypatch):
+        self.searched, self.begun, self.points, self.unseen, self.groups, self.chosen = [], [], [], [], [], []
+        run, unseen_losses, best = _decisions._Search.run, _decisions._Search.unseen_losses, _decisions.clearly_best
+
+        def spied_run(search, kernel, rows, begin=None, **options):
+            found = run(search, kernel, rows, begin, **options)
+            self.searched.append(rows)
+            self.begun.append(begin)
+            self.points.append(found.point)
+            return found
+
+        def spied_losses(search, found, rows):
+            self.unseen.append(rows)
+            return unseen_losses(search, found, rows)
+
+        def spied_best(losses, groups):
+            self.groups.append(groups)
+            self.chosen.append(best(losses, groups))
+            return self.chosen[-1]
+
+        monkeypatch.setattr(_decisions._Search, "run", spied_run)
+        monkeypatch.setattr(_decisions._Search, "unseen_losses", spied_losses)
+        monkeypatch.setattr(_decisions, "clearly_best", spied_best)
+
+
+class TestComparedKernels:
+    """Which of several kernels suits rows that no search has seen."""
+
+    @pytest.fixture
+    def compared(self, on_a_sample, monkeypatch):
+        monkeypatch.setattr(_decisions, "FEWEST_UNSEEN", 30)
+        return Compared(monkeypatch)
+
+    @pytest.mark.parametrize("make", [HistogramGPClassifier, HistogramGPRegressor])
+    def test_rows_that_were_not_searched_choose_where_a_second_search_begins(self, make, compared):
+        fitted(make)
+        first, second, last = compared.searched
+        np.testing.assert_array_equal(first, second)
+        assert (len(first), len(last)) == (20, 40)
+        for unseen in compared.unseen:
+            np.testing.assert_array_equal(np.sort(np.append(unseen, first)), np.arange(N))
+        assert compared.begun[:2] == [None, None]
+        assert compared.begun[2] is compared.points[compared.chosen[0]]
+
+    def test_weights_of_their_own_are_kept_where_too_few_rows_are_left(self, compared, monkeypatch):
+        monkeypatch.setattr(_decisions, "FEWEST_UNSEEN", 71)
+        model = fitted(HistogramGPClassifier)
+        assert [len(rows) for rows in compared.searched] == [40]
+        assert (np.ndim(model.kernel_.weights), compared.unseen) == (1, [])
+
+    def test_groups_are_seen_or_not_as_a_whole_and_are_one_reason(self, compared):
+        groups = np.arange(N) // 2
+        model = HistogramGPClassifier().fit(X, LABELS, groups=groups)
+        assert set(groups[compared.unseen[0]]).isdisjoint(groups[compared.searched[0]])
+        np.testing.assert_array_equal(compared.groups[0], groups[compared.unseen[0]])
+        order = np.random.default_rng(0).permutation(N)
+        same_decisions(model, HistogramGPClassifier().fit(X[order], LABELS[order], groups=groups[order]))
+
+    @pytest.mark.parametrize("far", [0.0, 1.7e9])
+    def test_in_any_container_and_far_from_zero(self, far, compared):
+        """A time in seconds has rounding in single precision that is larger than all other features."""
+        rows = np.column_stack([X, np.full(N, far)]).astype(np.float32)
+        model = HistogramGPClassifier().fit(rows, LABELS)
+        for container in (np.float64, sparse.csr_array, sparse.csc_matrix, np.asfortranarray):
+            same_decisions(HistogramGPClassifier().fit(container(rows), LABELS), model)
+        own = rows[:, :D].astype(float)
+        close(starting_kernels(rows)[1].weights, 1 / np.sum(own - own.min(axis=0), axis=1).mean())
+
+    def test_samples_that_come_again(self, compared):
+        labels = LABELS.copy()
+        rows, several = np.repeat(X, 3, axis=0), np.repeat(labels, 3)
+        several[::9] = labels[0]
+        order = np.random.default_rng(0).permutation(3 * N)
+        model = HistogramGPClassifier().fit(rows, several)
+        same_decisions(model, HistogramGPClassifier().fit(rows[order], several[order]))
+
+
 class TestCounts:
     """Which kernels a search starts from."""
 
@@ -657,9 +737,7 @@ class TestCounts:
         return np.random.default_rng(seed).poisson(0.4, (n, d)).astype(float)
 
     def test_features_that_are_no_counts_are_shifted(self):
-        assert len(starting_kernels(X, 4.0)) == 1  # they are too few to tell which weights suit them
-        many = np.tile(X, (FEWEST_COMPARED // N + 1, 1))
-        kernel, one = starting_kernels(many, 4.0)
+        kernel, one = starting_kernels(X, 4.0)
         for either in (kernel, one):
             np.testing.assert_array_equal(either.shift, X.min(axis=0))
         assert (kernel.weights, kernel.normalize) == ("ard", None)
@@ -681,12 +759,11 @@ class TestCounts:
         shares = rows / np.maximum(rows.sum(axis=1, keepdims=True), 1)
         assert [kernel.normalize for kernel in starting_kernels(shares)] == [None, None]  # as they are
         wide = self.counts(20, 50)
-        assert [kernel.weights for kernel in starting_kernels(wide)] != "ard"
         assert "ard" not in [kernel.weights for kernel in starting_kernels(wide) if isinstance(kernel.weights, str)]
         negative = rows - 0.5 * (rows == 2)
         negative[0, 0] = -1.0
         for container in (np.asarray, sparse.csr_array):
-            kernel, one = starting_kernels(container(np.tile(negative, (20, 1))))
+            kernel, one = starting_kernels(container(negative))
             assert (kernel.weights, kernel.shift, kernel.normalize) == ("ard", 0.0, None)
             close(one.weights, 1 / np.abs(negative).sum(axis=1).mean())
         (nothing,) = starting_kernels(np.zeros((5, 3)))
@@ -698,7 +775,7 @@ class TestCounts:
             np.testing.assert_array_equal(kernel.shift, (np.abs(X) + 1).min(axis=0))
         assert len(starting_kernels(np.where(np.abs(X) < 0.8, 0, np.abs(X)))) == 3
 
-    def test_weights_are_those_that_suit_samples_which_were_not_searched(self):
+    def test_weights_are_those_that_suit_the_data(self):
         """One for all where features that hardly vary say nothing, their own where these say it all."""
         rng = np.random.default_rng(0)
         y, sizes = rng.integers(2, size=1500), np.repeat([1.0, 0.05], [5, 40])

@@ -58,7 +58,7 @@ def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> Array:
     return buffer[start : start + size].view(dtype).reshape(shape)
 
 
-# Numbers of sparse rows that are made dense when they are shifted, unless they are about as many as their non-zeros.
+# Numbers that rows may have when they are shifted, which makes zeros non-zero; or in units of their non-zeros.
 MOST_SHIFTED, DENSE_SHARE = 2**30, 4
 # Rows of a matrix that are mirrored together.
 MIRRORED_ROWS = 512
@@ -234,8 +234,8 @@ class Rows(Compressed):
         numbers = self.n_rows * self.n_columns
         if numbers > max(MOST_SHIFTED, DENSE_SHARE * len(self.values)):
             raise ValueError(
-                f"A shift makes sparse samples dense, and {self.n_rows:,} of them with {self.n_columns:,} features "
-                f"would take {8 * numbers / 2**30:.0f} GiB: leave out the shift, or give fewer samples or features."
+                f"A shift makes zeros non-zero, and {self.n_rows:,} samples with {self.n_columns:,} features would "
+                f"take at least {8 * numbers / 2**30:.0f} GiB: leave out the shift, or give fewer samples or features."
             )
         dense = self.to_dense(n_threads) - shift
         dense[np.abs(dense) <= ROUNDED_SHARE * np.abs(shift)] = 0.0

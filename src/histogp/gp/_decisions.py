@@ -66,10 +66,8 @@ MOST_MAGNITUDE = 1e200
 # Distinct samples from which on there is something to search for; with fewer, the noise of values that repeated
 # samples have counts like so many of them where it starts.
 FEWEST_SEARCHED, PRIOR_VALUES = 10, 2
-# Rows that several kernels are compared on, at the least, after a search on half of the sample; and how many there must
-# be in all to compare weights.
+# Rows that several kernels are compared on, at the least, after a search on half of the sample.
 FEWEST_UNSEEN = 200
-FEWEST_COMPARED = FEWEST_SAMPLES // 2 + FEWEST_UNSEEN
 # Above the samples of an exact kernel: landmarks, as many as features of all samples may be, within limits.
 FEWEST_LANDMARKS, MOST_LANDMARKS, MOST_FEATURES = 1_000, 6_000, 2**29
 # Scales of parts that may be dropped.
@@ -95,10 +93,10 @@ def starting_kernels(
 ) -> list[Sum]:
     """The kernels from which a search may start, for distinct training samples, an array or CSR (N, D); often one.
 
-    Features are shifted by their smallest values, unless most are zero. Each has a weight of its own, or, given enough
-    samples to tell, all have one; where most begin at zero, a power of them is found as well. Counts, that is mostly
-    zeros and nothing negative, are tried with normalized rows as well; of more counts than a search sees samples not
-    all would have a weight.
+    Features are shifted by their smallest values, unless most are zero. First each has a weight of its own, then all
+    have one, for samples enough to tell; where most begin at zero, a power of them is found as well. Counts, that is
+    mostly zeros and nothing negative, have one weight first, then rows that are normalized, then own weights, unless
+    they are more than a search sees samples.
 
     scale, mean_square : the variance and the mean square of the targets; the latter is None if these are equal
     unusual : mask of the samples that do not count for the smallest values, (N,), or None if all do
@@ -116,13 +114,13 @@ def starting_kernels(
     shift = 0.0 if keeps_zeros else lowest
     bend = Power(1.0) if _begins_at_zero(X, lowest) and n_features <= FEWEST_SAMPLES else None
     kernel = Sum(parts, weights="ard", shift=shift, transform=bend, n_components=n_components)
-    usual = X if unusual is None else X[~unusual]
-    sums = _row_sums(usual, shift)
+    sums = _row_sums(X, shift)
+    sums = np.sort(sums if unusual is None else sums[~unusual])
     if not sums.any():
         return [kernel]
     one_weight = clone(kernel).set_params(weights=1 / float(sums.mean()))
     if not keeps_zeros or lowest.min() < 0:
-        return [kernel, one_weight] if n_samples >= FEWEST_COMPARED else [kernel]
+        return [kernel, one_weight]
     several = [one_weight]
     if sums[sums > 0].min() < (1 - EQUAL_SUMS) * sums.max():
         several.append(clone(kernel).set_params(weights=None, normalize="l1"))
@@ -163,11 +161,19 @@ def _per_feature(of_features: Any) -> Array:
 
 
 def _row_sums(X: Any, shift: Array | float) -> Array:
-    """The sums of what samples are above the shift, or of their sizes if there is none, ascending, (N,)."""
-    if np.ndim(shift):
-        return np.sort(np.asarray(X.sum(axis=1), np.float64).ravel() - np.sum(shift))
-    rows = Rows.from_array(X)
-    return np.sort(rows.row_sums(np.abs(rows.values)))
+    """The sums of what samples are above the shift, or of their sizes if there is none, (N,).
+
+    The same in any container: a shift is subtracted before values are added up, in double precision, because features
+    far from zero have rounding alone beyond it otherwise.
+    """
+    if not np.ndim(shift):
+        rows = Rows.from_array(X)
+        return rows.row_sums(np.abs(rows.values))
+    out = np.empty(X.shape[0])
+    for some in gen_batches(len(out), BLOCK_SAMPLES):
+        block = X[some].toarray() if sparse.issparse(X) else X[some]
+        out[some] = (np.ascontiguousarray(block, np.float64) - shift).sum(axis=1)
+    return out
 
 
 def _begins_at_zero(X: Any, lowest: Array) -> bool:
@@ -237,12 +243,15 @@ def decide(
     search = _Search(X, given, noise, some, finds, is_classification, n_threads, report)
     n_searched, begin = number_searched(targets.shape[1]), None
     if len(kernels) > 1:
-        fewer = sampled(codes, hashes, n_searched // 2)
-        unseen = unseen_rows(hashes, fewer, given.row_groups)
+        fewer, groups = sampled(codes, hashes, n_searched // 2), given.row_groups
+        unseen = unseen_rows(hashes, fewer, groups)
         if len(unseen) >= FEWEST_UNSEEN:
             tried = [search.run(kernel, fewer, is_last=False) for kernel in kernels]
-            best = clearly_best([search.unseen_losses(one, unseen) for one in tried])
+            losses = [search.unseen_losses(one, unseen) for one in tried]
+            best = clearly_best(losses, None if groups is None else groups[unseen])
             kernels, begin = [kernels[best]], tried[best].point
+        elif kernels[0].weights == "ard":  # the losses of searched rows would favor the fewest priors
+            kernels = kernels[:1]
     chosen = sampled(codes, hashes, n_searched)
     found = min((search.run(kernel, chosen, begin) for kernel in kernels), key=lambda one: one.loss)
     is_open = finds != "kernel" and len(chosen) < len(targets)
@@ -327,7 +336,8 @@ class _Search:
         chosen = _with_values(adapted.kernel, space.kernel_values(found.theta))
         operator, own_noise = data.at(space, found.theta)
         data = replace(data, operator=operator, noise=own_noise)
-        return _Found(Decision(chosen, float(noise * factor), path), found.loss, found.point, data, typical * factor)
+        noise_factor = typical * unit * factor
+        return _Found(Decision(chosen, float(noise * factor), path), found.loss, found.point, data, noise_factor)
 
     def unseen_losses(self, found: _Found, rows: Array) -> Array:
         """The losses of rows that a search has not seen, (n,)."""

@@ -32,9 +32,11 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     kernel : "auto", another name or a kernel of `histogp.kernels`, default="auto"
         "auto" is found by leave-one-out loss, on up to 1,000 distinct training samples, 2,000 with many classes: a sum
         of an intersection kernel, a `Laplacian`, a `Gaussian` and a constant, as far as each of them helps, with
-        features that are shifted by their smallest values and have a weight each; above 700 samples one weight for all
-        if samples that were not searched say that it is better. Counts, that is mostly zeros and nothing negative, stay
-        as they are or have their rows normalized; where most features begin at zero, a power of them is found, too.
+        features that are shifted by their smallest values and have a weight each, or one for all if that is clearly
+        better for 200 or more distinct samples that a first search has not seen. Counts, that is mostly zeros and
+        nothing negative, stay as they are and have one weight for all, unless normalized rows or own weights are
+        clearly better, of few samples by the loss of all. Where most features begin at zero, a power of them is found,
+        too.
         Features may have any sign and unit. Fewer than ten distinct samples are too few to search: then all is where a
         search would start. ``kernel_`` has all of it, and `in_words` tells what it is.
         Other names are "hik", "hik-poly" and "hik-exp" for `HistogramIntersection` without a transform, with

@@ -85,7 +85,8 @@ class Sum(PairwiseKernel):
     shift : float, array-like of shape (n_features,) or None, default=None
         What is subtracted from features before all parts see them, for instance their smallest values. With a number,
         even 0, features of any sign are fine: intersection kernels see positive and negative values apart, as if these
-        were features of their own. One that is not zero makes sparse samples dense; more than 8 GiB are refused.
+        were features of their own. Another than zero makes samples dense; where that
+        is more than 8 GiB and four times as many numbers as before, it is refused.
     normalize : {"l1"} or None, default=None
         With "l1" each row is divided by the sum of its absolute values, before the shift.
     approximation : {"auto", "exact", "nystroem", "parts"}, default="auto"

@@ -692,11 +692,21 @@ def unseen_rows(hashes: Array, seen: Array, groups: Array | None = None) -> Arra
     return order[~is_seen[order]][:UNSEEN_ROWS]
 
 
-def clearly_best(losses: list[Array]) -> int:
-    """The number of the smallest losses of rows, (n,) each, summed; that of the first if this may be chance."""
-    best = int(np.argmin([one.sum() for one in losses]))
-    gains = losses[0] - losses[best]
-    return best if gains.sum() > CLEAR_ERRORS * np.sqrt(len(gains)) * gains.std() else 0
+def clearly_best(losses: list[Array], groups: Array | None = None) -> int:
+    """The number of the smallest losses of rows, (n,) each, summed, of those below the first beyond chance.
+
+    That of the first, if there are none. groups : (n,), the numbers of groups of rows that are much the same, or None
+    """
+    if groups is not None:
+        places = np.unique(groups, return_inverse=True)[1]
+        losses = [np.bincount(places, one) for one in losses]
+    best = 0
+    for k, one in enumerate(losses):
+        gains = losses[0] - one
+        is_clear = gains.sum() > CLEAR_ERRORS * np.sqrt(len(gains)) * gains.std()
+        if is_clear and one.sum() < losses[best].sum():
+            best = k
+    return best
 
 
 def promising_factor(
@@ -770,6 +780,8 @@ def unseen_losses(
 ) -> Array:
     """The losses of rows that are not among those of an operator, (n,), with the link that suits them best.
 
+    No sample of such a row is known, so that copies and samples that come again are the same here.
+
     operator, noise, targets : of the rows that are known; their noise is the same for all outputs
     rows : the others; index : their numbers among all rows; given : what samples say, at the same noise
     """
@@ -781,18 +793,29 @@ def unseen_losses(
         explained = np.einsum("ij,ij->i", cross @ inverse, cross)
     variances = np.maximum(operator.diagonal(rows) - explained, 0.0)[:, None] + own_noise
     own_inverse = np.broadcast_to(1 / variances, errors.shape)
-    return _terms_of(given, index, errors / variances, own_inverse, is_classification).losses
+    return _terms_of(given, index, errors / variances, own_inverse, is_classification, by_row=True).losses
 
 
-def _terms_of(given: TrainingTargets, index: Array, alpha: Array, inverse: Array, is_classification: bool) -> LossTerms:
-    """The loss of rows that are left out, given alpha and c, with the link that suits them best."""
+def _terms_of(
+    given: TrainingTargets,
+    index: Array,
+    alpha: Array,
+    inverse: Array,
+    is_classification: bool,
+    by_row: bool = False,
+) -> LossTerms:
+    """The loss of rows that are left out, given alpha and c, with the link that suits them best.
+
+    by_row : whether samples of a row are left out together, whatever they say
+    """
     targets, weights, scatter = given.row_targets[index], given.row_weights[index], given.row_scatter
     squares, counts = np.zeros_like(targets) if scatter is None else scatter[index], given.row_counts
     plain = RowLoss(targets, weights, squares, counts[index], is_classification)
     loss = plain.in_units(typical_weight(given, is_classification))
     noise = Noise(given.row_noise.sample[index])
     link = fit_link_to(*loss.scores(alpha, inverse, noise)) if is_classification else START_LINK
-    suited = loss if given.group_of is not None else plain.for_repeats(link, targets - alpha / inverse)
+    by_row = by_row or given.group_of is not None
+    suited = loss if by_row else plain.for_repeats(link, targets - alpha / inverse)
     if not suited.one_by_one:
         return loss.terms(alpha, inverse, noise, link)
     suited = suited.in_units(given.unit_weight)
