@@ -350,6 +350,30 @@ def test_a_search_may_begin_where_another_has_ended():
     assert np.all(np.isfinite(far.theta))
 
 
+def test_a_search_begins_nearer_to_its_start_where_another_has_ended_in_rounding(monkeypatch):
+    operator = kernel_operator(X, recipe())
+    data = Data(operator, Noise(np.full(N, 0.2)), TARGETS)
+    space = Space.of(operator.kernel, operator.training_rows(), 0.2, 1.0, None)
+    point = search_leave_one_out(data, space, True, 5).point
+    begun = []
+    for n_failures in (0, 1, 2):
+        failing = iter(range(n_failures))
+
+        def loss(*arguments, failing=failing):
+            if next(failing, None) is not None:
+                raise ValueError("not positive definite")
+            return leave_one_out_loss(*arguments)
+
+        monkeypatch.setattr(leave_one_out, "leave_one_out_loss", loss)
+        begun.append(search_leave_one_out(data, space, True, 5, begin=point).path[0]["noise"])
+    close(begun[2], 0.2)
+    assert (begun[0] - begun[1]) * (begun[1] - begun[2]) > 0
+    always = iter(range(9))
+    monkeypatch.setattr(leave_one_out, "leave_one_out_loss", lambda *arguments: loss(*arguments, failing=always))
+    with pytest.raises(ValueError, match="not positive definite"):
+        search_leave_one_out(data, space, True, 5, begin=point)
+
+
 @pytest.mark.parametrize("is_classification", [True, False])
 def test_losses_of_rows_that_were_not_seen(is_classification):
     """Those of models of the others; the noise of a sample of weight one is what a new one has."""

@@ -696,6 +696,13 @@ class TestComparedKernels:
         assert compared.begun[:2] == [None, None]
         assert compared.begun[2] is compared.points[compared.chosen[0]]
 
+    @pytest.mark.parametrize("values", [np.ones(800), None], ids=["constant", "one feature"])
+    def test_targets_without_noise(self, values):
+        """Of fewer samples a smaller noise can be told from rounding."""
+        rows = np.random.default_rng(0).random((800, 3))
+        targets = rows[:, 0] if values is None else values
+        np.testing.assert_allclose(HistogramGPRegressor().fit(rows, targets).predict(rows), targets, atol=1e-3)
+
     def test_weights_of_their_own_are_kept_where_too_few_rows_are_left(self, compared, monkeypatch):
         monkeypatch.setattr(_decisions, "FEWEST_UNSEEN", 71)
         model = fitted(HistogramGPClassifier)

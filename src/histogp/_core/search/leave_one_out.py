@@ -394,14 +394,20 @@ def search_leave_one_out(
     moves_noise : whether the noise starts at one for rows of typical weight, so that it is to be less where samples of
         rows are left out one by one
     droppable : names of scales that become zero, one after the other, as long as the loss rises by less than one
-    begin : the point of another search of the same space, with which this one begins; its priors stay where they are
+    begin : the point of another search, with fewer samples, with which this one begins; priors stay where they are
     """
     search = _Search(data, space, is_classification, report, moves_noise)
     interrupted = False
-    origin = search.start if begin is None else np.clip(begin, *search.bounds.T)
+    origins = [search.start]
+    if begin is not None:  # what could be evaluated with fewer samples may be rounding with these: nearer to the start
+        begin = np.clip(begin, *search.bounds.T)
+        origins = [begin, (begin + search.start) / 2, search.start]
     try:
         # In units of the priors, and with a loss that makes the first step, down the slope, one of them long.
-        first = search.evaluate(origin)
+        for origin in origins:
+            first = search.evaluate(origin)
+            if search.best is not None:
+                break
         unit = max(1.0, float(np.linalg.norm(first[1] * search.widths)))
 
         values: list[float] = []
