@@ -179,3 +179,45 @@ def test_a_search_sees_noise_that_does_not_depend_on_labels():
     close(given.scaled(2.0).searched.noise.sample, 2 * shared.sample)
     with pytest.raises(AttributeError):
         given.unit = 3
+
+
+class TestUnits:
+    """What counts as one sample."""
+
+    N_ROWS = 30
+    ROW_OF = (np.array([0, 1, 0, 2, 1, 0]) + np.arange(0, N_ROWS, 3)[:, None]).ravel()
+    LABELS = np.resize([1.0, -1.0, 1.0, 1.0, 1.0, -1.0], 60)[:, None]
+
+    def told(self, weights, copies=1, has_labels=True):
+        """Rows with three, two and one sample by turns; two of three have one label."""
+        weights, targets, row_of = (np.repeat(one, copies, axis=0) for one in (weights, self.LABELS, self.ROW_OF))
+        return TrainingTargets(targets, Noise(0.1 / weights), row_of, 0.1, has_labels=has_labels)
+
+    @pytest.mark.parametrize("unit", [1.0, 2.0, 10.0, 1 / 7])
+    def test_copies_of_all_samples_and_weights_are_as_many_units(self, unit):
+        weighted = self.told(np.full(60, unit))
+        close(weighted.unit_weight, unit)
+        close(weighted.row_counts, np.resize([3.0, 2.0, 1.0], self.N_ROWS))
+        copied = self.told(np.full(60, unit), copies=4)
+        close(copied.unit_weight, 4 * unit)
+        close(copied.row_counts, weighted.row_counts)
+        close(copied.mean_weight, 4 * weighted.mean_weight)
+        rng, rows = np.random.default_rng(0), np.arange(self.N_ROWS)
+        alpha, variances = rng.normal(size=(self.N_ROWS, 1)), rng.random((self.N_ROWS, 1))
+        once, often = (
+            one.left_out(rows, variances, alpha, units=True) for one in (self.told(np.full(60, 4 * unit)), copied)
+        )
+        close(often.means[::4], once.means)
+        close(often.variances[::4], once.variances)
+
+    def test_weights_that_have_a_common_divisor(self):
+        close(self.told(np.resize([1.0, 4, 3, 8, 6, 2], 60)).unit_weight, 2.0)
+        close(self.told(np.resize([1.0, 4, 3, 8, 6, 3], 60)).unit_weight, 1.0)
+        close(self.told(np.resize([0.5, 2, 3, 4, 3, 0.7], 60)).unit_weight, 1.0)  # none have: one, or less
+
+    def test_few_may_have_one_by_chance(self):
+        few = TrainingTargets(self.LABELS[:18], Noise(np.full(18, 0.1)), np.arange(18) // 2, 0.1, has_labels=True)
+        assert few.unit_weight == 1.0
+
+    def test_values_are_single(self):
+        assert self.told(np.full(60, 2.0), copies=2, has_labels=False).unit_weight == 1.0

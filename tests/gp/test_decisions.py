@@ -961,6 +961,19 @@ class TestUnitsOfWeights:
         assert found.score(TEST, wanted) > without.score(TEST, wanted) - 0.15
         assert 0.1 * without.noise_ < found.noise_ < 10 * without.noise_
 
+    @pytest.mark.parametrize("class_weight", [None, "balanced"])
+    def test_copies_of_everything_change_nothing_though_labels_of_equal_samples_differ(self, class_weight):
+        rng = np.random.default_rng(0)
+        rows, test = rng.integers(3, size=(60, 3)).astype(float), rng.integers(3, size=(40, 3)).astype(float)
+        labels = (rows.sum(axis=1) + rng.normal(size=60) > 3).astype(int)
+        model = HistogramGPClassifier(class_weight=class_weight).fit(rows, labels)
+        assert len(np.unique(rows, axis=0)) < len(np.unique(np.column_stack([rows, labels]), axis=0)) < 60
+        weighted = HistogramGPClassifier(class_weight=class_weight).fit(rows, labels, np.full(60, 2.0))
+        copied = HistogramGPClassifier(class_weight=class_weight).fit(np.repeat(rows, 3, axis=0), np.repeat(labels, 3))
+        for other, unit in ((weighted, 2), (copied, 3)):
+            np.testing.assert_allclose(other.noise_, unit * model.noise_, rtol=1e-3)
+            np.testing.assert_allclose(other.predict_proba(test), model.predict_proba(test), atol=1e-3)
+
     def test_class_weights_make_no_copies(self):
         """Where most samples of every class are single, equal ones come again, whatever their classes weigh."""
         rows = np.round(X[:, :2] * 2)

@@ -156,15 +156,16 @@ class Posterior:
         unit: float = 1.0,
         group_of: Array | None = None,
         repeats: Array | None = None,
+        has_labels: bool = False,
     ) -> Posterior:
         """The posterior of targets (n_samples, M) in a model file; believes nothing.
 
-        row_of, unit, group_of, repeats : as `TrainingTargets` has them
+        row_of, unit, group_of, repeats, has_labels : as `TrainingTargets` has them
         """
         n_rows, n_outputs = operator.n_samples, targets.shape[1]
         alpha = reader.array("alpha", np.float64, (n_rows, n_outputs))
         noise = Noise.from_state(reader.child("noise"), targets)
-        given = TrainingTargets(targets, noise, row_of, unit, group_of=group_of, repeats=repeats)
+        given = TrainingTargets(targets, noise, row_of, unit, None, group_of, repeats, has_labels)
         seed, tables = read_tables(reader, Shape(operator.kernel, n_rows))
         if reader.has("feature_weights"):
             features = operator.offer(Features)

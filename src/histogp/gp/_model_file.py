@@ -114,6 +114,7 @@ def from_state(cls: Any, reader: Reader) -> Any:
             estimator.noise_,
             samples.group_of,
             samples.weights,
+            estimator._task().is_classification,
         )
         estimator._install(posterior, codec, samples)
     else:

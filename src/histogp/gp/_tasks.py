@@ -266,13 +266,13 @@ class Classification:
         if self.class_weight == "balanced-ovr":
             own = balanced_noise(noise, codes, weights, len(classes))
             shared = Noise(noise / weights)
-            return TrainingTargets(targets, own, samples.row_of, noise, shared, samples.group_of, samples.weights)
+            return TrainingTargets(targets, own, samples.row_of, noise, shared, samples.group_of, samples.weights, True)
         if self.class_weight is not None:
             weights = weights * class_weights(self.class_weight, classes, codes, weights)[codes]
             if weights.min() == 0:
                 raise ValueError("class_weight is zero for samples that the model has learned: fit it again.")
         own = Noise(noise / weights)
-        return TrainingTargets(targets, own, samples.row_of, noise, None, samples.group_of, samples.weights)
+        return TrainingTargets(targets, own, samples.row_of, noise, None, samples.group_of, samples.weights, True)
 
     def warm_start(self, alpha: Array, before: Classes, after: Classes, shared_noise: bool) -> Array:
         return carried_over(alpha, before.classes, after.classes, shared_noise)

@@ -18,6 +18,8 @@ from histogp.io.schema import Reader, Writer
 MOST_DENSE_SAMPLES = 2_000
 # Rows of a factor, features or samples, up to which its memory, half a gigabyte, is tolerable.
 LARGEST_FACTOR = 8192
+# What multiples of a weight may be off by, and how large they may be; and how many have no divisor by chance alone.
+WHOLE_MULTIPLE, MOST_MULTIPLE, FEWEST_TOTALS = 1e-12, 1e9, 20
 # What positive numbers in files are not below.
 SMALLEST = float(np.nextafter(0, 1))
 
@@ -117,6 +119,7 @@ class TrainingTargets:
     shared : the noise that a search is to see, if that is another one
     group_of : (N,), the numbers of groups of samples that are left out together, or None if there are none
     repeats : (N,), weights of samples without those of their classes; None if these have none
+    has_labels : whether targets are labels of classes
     row_targets, row_noise : what the rows have, (n_rows, M) and their noise
     """
 
@@ -127,6 +130,7 @@ class TrainingTargets:
     shared: Noise | None = None
     group_of: Array | None = None
     repeats: Array | None = None
+    has_labels: bool = False
     row_targets: Array = field(init=False)
     row_noise: Noise = field(init=False)
 
@@ -156,16 +160,38 @@ class TrainingTargets:
         """How often each row counts, (n_rows,)."""
         return self._added_up(self.weights)
 
+    @property
+    def _repeats(self) -> Array:
+        """Weights of samples without those of their classes, (N,)."""
+        return self.weights if self.repeats is None else self.repeats
+
     @cached_property
     def unit_weight(self) -> float:
-        """The weight of one sample: one, or the median of weights if that is less."""
-        weights = self.weights if self.repeats is None else self.repeats
-        return min(1.0, float(np.median(weights))) if len(weights) else 1.0
+        """The weight of one sample: one, or the median of weights if that is less.
+
+        Of labels it is what all weights of equal samples with one label are multiples of, if there is such a number:
+        with m copies of every sample these are one, as with m for all weights.
+        """
+        if not len(self._repeats):
+            return 1.0
+        common = common_unit(self._label_weights[1], self._repeats) if self.has_labels else None
+        return min(1.0, float(np.median(self._repeats))) if common is None else common
 
     @property
     def sample_counts(self) -> Array:
         """For how many samples each stands, where weights count like repeated ones, (N,)."""
-        return (self.weights if self.repeats is None else self.repeats) / self.unit_weight
+        return self._repeats / self.unit_weight
+
+    @cached_property
+    def _label_weights(self) -> tuple[Array, Array]:
+        """Numbers of samples, (N,), that equal ones with one label share; and the weight of these together."""
+        if self.row_of is None:
+            return np.arange(len(self._repeats)), self._repeats
+        order = np.lexsort((self._repeats, *self.targets.T, self.row_of))
+        keys = np.column_stack([self.row_of, self.targets])[order]
+        number = np.empty(len(order), int)
+        number[order] = np.cumsum(np.append(0, np.any(keys[1:] != keys[:-1], axis=1)))
+        return number, np.bincount(number[order], self._repeats[order])
 
     @property
     def row_counts(self) -> Array:
@@ -243,14 +269,17 @@ class TrainingTargets:
         rows : (n,), ascending
         variances : (n, n_matrices) or (n, 1), latent, if all samples of the row were not there
         alpha : (n_rows, M), the solution for the rows
-        units : a weight counts like repeated samples, of which one is left out; of less than one all of it
+        units : a weight counts like repeated samples, of which one is left out, with all its copies; of less than one
+            all of it
         """
         row_of = np.arange(len(self.targets)) if self.row_of is None else self.row_of
         index = np.flatnonzero(np.isin(row_of, rows))
         place, row = np.searchsorted(rows, row_of[index]), row_of[index]
         own = self.noise.subset(index).diagonals()
         if units:
-            own = own * np.maximum(self.sample_counts[index], 1.0)[:, None]
+            number, weights = self._label_weights
+            equal = weights[number[index]] / self.unit_weight
+            own = own * (self.sample_counts[index] / np.minimum(equal, 1.0))[:, None]
         of_row = self.row_noise.subset(rows).diagonals()[place]
         share = of_row / own
         found = np.array(np.broadcast_to(variances[place], own.shape))
@@ -313,6 +342,22 @@ class LeftOutSamples:
     place: Array
     means: Array
     variances: Array
+
+
+def common_unit(totals: Array, weights: Array) -> float | None:
+    """The largest number of which all of some totals (n,) of weights (N,) are multiples; None if they have none.
+
+    It is a multiple of the smallest weight; what rounding makes of multiples is overlooked. Few totals may have a
+    divisor by chance, which is none.
+    """
+    if len(totals) < FEWEST_TOTALS:
+        return None
+    smallest = float(weights.min(initial=np.inf))
+    multiples = totals / smallest
+    whole = np.rint(multiples)
+    if not np.all(np.abs(multiples - whole) <= WHOLE_MULTIPLE * whole) or multiples.max(initial=0) > MOST_MULTIPLE:
+        return None
+    return smallest * int(np.gcd.reduce(whole.astype(np.int64)))
 
 
 def mean_weight(counts: Array, unit_weight: float) -> float:
