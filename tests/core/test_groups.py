@@ -6,8 +6,9 @@ from kernel_operators import kernel_operator
 from oracles import close, histograms
 
 from histogp._core.groups import groups_of_rows, members_of, whole_groups
-from histogp._core.probability import Link, wanted_probabilities
-from histogp._core.search.leave_one_out import class_loss, density_loss, leave_one_out_loss
+from histogp._core.probability import START_LINK, Link, wanted_probabilities
+from histogp._core.search import leave_one_out
+from histogp._core.search.leave_one_out import class_loss, density_loss, leave_one_out_loss, wanted_labels
 from histogp._core.search.space import Data, Space
 from histogp._core.solvers.problem import Noise
 from histogp.kernels import Constant, Gaussian, HistogramIntersection, Laplacian, Sum
@@ -69,6 +70,18 @@ def test_derivatives_are_those_of_finite_differences(kind):
     for k, step in enumerate(1e-5 * np.eye(len(theta))):
         expected = (value(theta + step).value - value(theta - step).value) / 2e-5
         np.testing.assert_allclose(slope[k], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_against_priors_a_group_counts_as_one():
+    operator, noise = kernel_operator(X, KERNEL), Noise(np.full(N, 0.1))
+    space = Space.of(operator.kernel, operator.training_rows(), 0.1, 1.0, None)
+    wanted = wanted_labels(TARGETS, np.ones(N))
+    terms = lambda alpha, inverse: class_loss(TARGETS, alpha, inverse, wanted, START_LINK)  # noqa: E731
+    for groups, n_groups in ((None, N), (np.arange(N), N), (GROUPS, len(np.unique(GROUPS)))):
+        search = leave_one_out._Search(Data(operator, noise, TARGETS, groups=groups), space, True, None)
+        value, _ = search.evaluate(search.start)
+        of_rows = leave_one_out_loss(operator, noise, TARGETS, terms, (), groups).value
+        close(value, of_rows * n_groups / N, rtol=1e-10)
 
 
 def test_groups_of_one_are_single_rows():

@@ -472,7 +472,9 @@ class _Search:
         loss = self._for_repeats(RowLoss(data.targets, weights, scatter, counts, is_classification))
         # Each sample counts as one, whatever the unit of weights is; copies of labels do together.
         self._unit_weight = data.unit_weight if loss.one_by_one else typical_weight(data, is_classification)
-        self._loss_of_rows = loss.in_units(self._unit_weight)
+        # Rows of a group are much the same: together they count as one against the priors.
+        self._n_groups = len(data.targets) if data.groups is None else len(np.unique(data.groups))
+        self._loss_of_rows = loss.in_units(self._unit_weight * len(data.targets) / self._n_groups)
         self._weights = self._loss_of_rows.weights
         self._is_weight = np.concatenate([np.full(len(one.start), is_weights(one.name)) for one in space.free])
         spreads = [one.spread for one in space.free if one.spread is not None]
@@ -505,7 +507,7 @@ class _Search:
         self.start = np.append(start, [one[0] for one in extra])
         self.widths = np.append(widths, [one[1] for one in extra])
         self.bounds = np.vstack([bounds, *(one[2] for one in extra)])
-        if len(self.data.targets) < FEW_SAMPLES:
+        if self._n_groups < FEW_SAMPLES:
             self.widths = self.widths / 2
         reach = MOST_WIDTHS * self.widths
         self.bounds = np.stack(
