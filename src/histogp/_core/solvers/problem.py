@@ -187,8 +187,10 @@ class TrainingTargets:
         """Numbers of samples, (N,), that equal ones with one label share; and the weight of these together."""
         if self.row_of is None:
             return np.arange(len(self._repeats)), self._repeats
-        order = np.lexsort((self._repeats, *self.targets.T, self.row_of))
-        keys = np.column_stack([self.row_of, self.targets])[order]
+        has_codes = self.has_labels and self.targets.shape[1] > 1
+        labels = self.targets.argmax(axis=1)[:, None] if has_codes else self.targets
+        order = np.lexsort((self._repeats, *labels.T, self.row_of))
+        keys = np.column_stack([self.row_of, labels])[order]
         number = np.empty(len(order), int)
         number[order] = np.cumsum(np.append(0, np.any(keys[1:] != keys[:-1], axis=1)))
         return number, np.bincount(number[order], self._repeats[order])
