@@ -374,29 +374,34 @@ def test_a_search_begins_nearer_to_its_start_where_another_has_ended_in_rounding
         search_leave_one_out(data, space, True, 5, begin=point)
 
 
+SEEN, UNSEEN = np.array([4, 0, 7, 2]), np.array([8, 1, 3])
+
+
+def losses_of_unseen(given, is_classification):
+    """Losses of rows, and by hand the means and latent variances that the other rows predict for them."""
+    operator, noise, rows = kernel_operator(X[SEEN], recipe()), given.row_noise.subset(SEEN), Rows.from_array(X[UNSEEN])
+    targets = given.row_targets[SEEN]
+    found = unseen_losses(operator, noise, targets, rows, given, UNSEEN, is_classification=is_classification)
+    A, cross = operator.matrix() + np.diag(noise.sample), operator.cross(rows)
+    variances = operator.diagonal(rows) - np.sum(cross * np.linalg.solve(A, cross.T).T, axis=1)
+    return found, cross @ np.linalg.solve(A, targets), variances
+
+
 @pytest.mark.parametrize("is_classification", [True, False])
 def test_losses_of_rows_that_were_not_seen(is_classification):
     """Those of models of the others; the noise of a sample of weight one is what a new one has."""
     weights = np.random.default_rng(0).uniform(0.8, 1.2, N)
     targets = TARGETS if is_classification else np.random.default_rng(1).normal(size=(N, 2))
     given = TrainingTargets(targets, Noise(0.1 / weights), None, 0.1)
-    seen, unseen = np.array([4, 0, 7, 2]), np.array([8, 1, 3])
-    operator = kernel_operator(X[seen], recipe())
-    noise, rows = given.row_noise.subset(seen), Rows.from_array(X[unseen])
-    found = unseen_losses(
-        operator, noise, given.row_targets[seen], rows, given, unseen, is_classification=is_classification
-    )
-    A, k = operator.matrix() + np.diag(noise.sample), operator.cross(rows)
-    means = k @ np.linalg.solve(A, given.row_targets[seen])
-    variances = operator.diagonal(rows) - np.sum(k * np.linalg.solve(A, k.T).T, axis=1)
+    found, means, variances = losses_of_unseen(given, is_classification)
     if is_classification:
-        wanted = wanted_probabilities(CODES[unseen], 3, 3) * (weights[unseen] / weights.mean())[:, None]
+        wanted = wanted_probabilities(CODES[UNSEEN], 3, 3) * (weights[UNSEEN] / weights.mean())[:, None]
         expected = -np.sum(wanted * probabilities(means, fit_link_to(means, wanted)), axis=1)
     else:
         unit = min(1.0, np.median(weights))
         of_one = variances[:, None] + 0.1 / unit
-        densities = -0.5 * (np.log(2 * np.pi * of_one) + (targets[unseen] - means) ** 2 / of_one)
-        expected = -np.sum(densities, axis=1) * weights[unseen] / unit
+        densities = -0.5 * (np.log(2 * np.pi * of_one) + (targets[UNSEEN] - means) ** 2 / of_one)
+        expected = -np.sum(densities, axis=1) * weights[UNSEEN] / unit
     close(found, expected, rtol=1e-9)
 
 
@@ -444,20 +449,12 @@ def test_losses_of_unseen_rows_that_have_several_samples(is_classification):
     codes = rng.integers(3, size=3 * N)
     targets = np.where(codes[:, None] == np.arange(3), 1.0, -1.0) if is_classification else rng.normal(size=(3 * N, 1))
     given = TrainingTargets(targets, Noise(np.full(3 * N, 0.1)), row_of, 0.1)
-    seen, unseen = np.array([4, 0, 7, 2]), np.array([8, 1, 3])
-    operator = kernel_operator(X[seen], recipe())
-    noise, rows = given.row_noise.subset(seen), Rows.from_array(X[unseen])
-    found = unseen_losses(
-        operator, noise, given.row_targets[seen], rows, given, unseen, is_classification=is_classification
-    )
-    A, k = operator.matrix() + np.diag(noise.sample), operator.cross(rows)
-    means = k @ np.linalg.solve(A, given.row_targets[seen])
+    found, means, variances = losses_of_unseen(given, is_classification)
     if is_classification:
-        wanted = wanted_labels(given.row_targets[unseen], np.ones(3))
+        wanted = wanted_labels(given.row_targets[UNSEEN], np.ones(3))
         expected = -np.sum(wanted * probabilities(means, fit_link_to(means, wanted)), axis=1)
     else:
-        variances = operator.diagonal(rows) - np.sum(k * np.linalg.solve(A, k.T).T, axis=1)
-        own = targets.reshape(N, 3)[unseen]
+        own = targets.reshape(N, 3)[UNSEEN]
         of_one = (variances + 0.1)[:, None]
         expected = 0.5 * np.sum(np.log(2 * np.pi * of_one) + (own - means) ** 2 / of_one, axis=1)
     close(found, expected, rtol=1e-9)
