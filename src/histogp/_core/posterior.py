@@ -38,7 +38,7 @@ from histogp._core.repeats import LabeledScores, come_again, fit_to_left_out
 from histogp._core.search.feature_objective import FeatureObjective
 from histogp._core.search.objectives import bound_of, quadrature_of
 from histogp._core.search.space import Data
-from histogp._core.solvers import build_system, system_kind, update_system
+from histogp._core.solvers import build_system, direct_options, system_kind, update_system
 from histogp._core.solvers.factors import FeatureFactor
 from histogp._core.solvers.problem import (
     LARGEST_FACTOR,
@@ -271,8 +271,9 @@ class Posterior:
 
     def quick_method(self) -> str:
         """The best quick way to the variance itself."""
-        has_tables = self.operator.offer(Tables) is not None
-        return "calibrated" if has_tables and self.operator.n_samples > MOST_DENSE_SAMPLES else "precise"
+        if self.operator.offer(Tables) is not None:
+            return "calibrated" if self.operator.n_samples > MOST_DENSE_SAMPLES else "precise"
+        return "precise" if direct_options(self.operator, self.noise, SolverOptions()) is not None else "nearest"
 
     def calibration_error(self, options: VarianceOptions) -> tuple[float, str | None]:
         """The relative error of the variance "calibrated", zero where that is precise; and a shortfall, or None."""

@@ -18,6 +18,7 @@ from histogp._core.solvers.problem import Noise, TrainingTargets
 from histogp._core.threads import single_threaded_blas
 from histogp._core.variance import VarianceOptions
 from histogp._core.variance.calibrated import CALIBRATED, FEWEST_SAMPLES
+from histogp._core.variance.nearest import NEAREST, nearest_variance
 
 # Samples up to which all are left out, one at a time, where that is done exactly, and how many of more.
 MOST_LEFT_OUT, SOME_LEFT_OUT = 4000, 500
@@ -77,12 +78,18 @@ def leave_rows_out(posterior: Any, options: VarianceOptions) -> LeftOut:
         most = MOST_LEFT_OUT if direct is not None and n <= MOST_LEFT_OUT else SOME_LEFT_OUT
         index = whole_groups(groups, _in_own_order(operator), most)
         return _leave_groups_out(posterior, posterior.systems(direct or solver), index, groups[index])
-    if direct is not None or CALIBRATED.instead(operator) is not None:
+    is_calibrated = direct is None and CALIBRATED.instead(operator) is None
+    if not is_calibrated:
         index = np.arange(n)
-        most, some = (FEWEST_SAMPLES, FEWEST_SAMPLES) if direct is None else (MOST_LEFT_OUT, SOME_LEFT_OUT)
-        if n > most:
+        by_neighbors = direct is None and NEAREST.instead(operator) is None
+        most, some = (FEWEST_SAMPLES,) * 2 if direct is None and not by_neighbors else (MOST_LEFT_OUT, SOME_LEFT_OUT)
+        if n > most or by_neighbors:
             index = np.sort(_in_own_order(operator)[:some])
-        latent = 1 / posterior.systems(direct or solver).inverse_diagonal(index) - noise.diagonals()[index]
+        if by_neighbors:
+            rows = updates_of(operator).training_rows().take(index)
+            latent = nearest_variance(operator, noise.diagonals(), rows, index)
+        else:
+            latent = 1 / posterior.systems(direct or solver).inverse_diagonal(index) - noise.diagonals()[index]
     else:
         tables = posterior.prepared(CALIBRATED, options, keep=False)
         index, latent, shortfall = tables.left_out, tables.left_out_variances[:, None], tables.shortfall

@@ -48,6 +48,7 @@ from histogp.gp._decisions import (
     left_open,
     likeness,
     starting_kernels,
+    suited_approximation,
     unusual_samples,
     with_unit,
 )
@@ -584,13 +585,15 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         unusual = unusual_samples(X, in_order[:UNIT_SAMPLES])
         kernels: list[Kernel] = [self._fit_kernel]
         if self._left_open != "noise":
-            scale, mean_square = 1.0, 1.0
+            scale, mean_square, approximation = 1.0, 1.0, "auto"
+            if task.is_classification and given.row_groups is None:
+                approximation = suited_approximation(X, given.row_targets.shape[1])
             if not task.is_classification:
                 targets, scatter = given.row_targets[in_order], given.row_scatter
                 scatter = None if scatter is None else scatter[in_order]
                 scale = variance_of(targets, given.row_weights[in_order], scatter)
                 mean_square = float(np.mean(targets**2)) or 1.0
-            kernels = list(starting_kernels(X, scale, unusual, mean_square))
+            kernels = list(starting_kernels(X, scale, unusual, mean_square, approximation))
             if self._left_open == "all":
                 noise, given = noise * scale, given.scaled(scale)
         if not task.has_labels:

@@ -37,6 +37,7 @@ class KernelOperator(ABC):
     n_threads : parts in which compiled loops run; results depend on it in rounding only
     scale : the unit of single-precision columns, a power of two: float32 cannot hold features of any magnitude
     cost : numbers that one product with a vector visits, mostly non-zeros of the data: to choose between algorithms
+    column_cost : numbers that one column visits
     n_nonzeros : of the training samples
     block_width : vectors that a product handles together; fewer cost as much
     """
@@ -85,6 +86,11 @@ class KernelOperator(ABC):
     @abstractmethod
     def release(self) -> None:
         """Drop what was derived for speed; it comes back when it is needed."""
+
+    @property
+    def column_cost(self) -> int:
+        """Numbers that one column visits: as many as a product, unless the matrix is there."""
+        return self.cost
 
     def offer(self, capability: type[Capability]) -> Capability | None:
         """What implements the capability here, or None."""

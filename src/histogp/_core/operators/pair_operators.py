@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,24 +20,27 @@ from histogp._core.operators.contract import (
     check_same_kind,
 )
 from histogp._core.operators.feature_kernels import FeatureKernel, FeatureOperator
+from histogp._core.operators.half_matrix import HalfMatrix
 from histogp._core.operators.pair_kernels import Measured, PairKernel
 from histogp._core.operators.pair_measures import TILE
 from histogp._core.threads import over_rows, suited_blas
 from histogp.errors import ModelFileError
 from histogp.io.schema import Reader, Writer
 
-KINDS = ("auto", "exact", "nystroem", "fourier")
+KINDS = ("auto", "exact", "single", "nystroem", "fourier")
 # Samples up to which there is a matrix, of 1.15 GB, and as much of a factor.
 MOST_EXACT_SAMPLES = 12_000
 # Samples that a search looks at: an evaluation takes time cubic in their number.
 MOST_SEARCHED_SAMPLES = 2_000
-# Samples up to which there is a matrix in single precision, of 6.4 GB, if it is asked for.
-MOST_SINGLE_SAMPLES = 40_000
+# Samples up to which there is half of a matrix in single precision, of 13 GB, if it is asked for.
+MOST_SINGLE_SAMPLES = 80_000
 # Samples up to which an update chooses landmarks again, as it takes again what is left to data.
 MOST_CHOSEN_AGAIN = 512
 # Features of all samples, 1 GB, up to which they are in double precision. More of them are rounded, which takes half
 # the time and memory, and changes scores by 4e-5 where 2,000 landmarks miss the kernel by 8e-3 (20,000 images).
 MOST_DOUBLE_FEATURES = 2**27
+# What a product takes for a number of half of a matrix, as a part of the time that one takes that is looked up.
+SHARE_OF_SWEEP = 32
 # Rows of a matrix that are copied before an interrupt is looked for. New memory takes longer than copying.
 COPIED_ROWS = 512
 
@@ -45,22 +48,26 @@ COPIED_ROWS = 512
 def pair_operator(rows: Rows, kernel: PairKernel, n_threads: int = 1) -> KernelOperator:
     """The operator that the kernel's approximation calls for, with so many training samples."""
     kind = kernel.approximation.kind
-    if kernel.map is not None or kind in ("nystroem", "fourier"):
+    if kernel.map is not None or not has_matrix(kind, rows.n_rows):
         return ApproximateOperator(rows, kernel, n_threads)
     if rows.n_rows <= MOST_EXACT_SAMPLES:
         return DenseOperator(rows, kernel, n_threads)
-    if kind == "auto":
-        return ApproximateOperator(rows, kernel, n_threads)
     if rows.n_rows > MOST_SINGLE_SAMPLES:
         raise ValueError(
             f'approximation="exact" needs the kernel matrix, for which {rows.n_rows:,} samples are too many: learn '
             f'from at most {MOST_SINGLE_SAMPLES:,} of them, or choose approximation="nystroem".'
         )
-    return DenseOperator(rows, kernel, n_threads, dtype=np.float32)
+    return HalfOperator(rows, kernel, n_threads)
+
+
+def has_matrix(kind: str, n_rows: int) -> bool:
+    """Whether an approximation of that kind comes to the kernel matrix for so many samples."""
+    most = {"auto": MOST_EXACT_SAMPLES, "single": MOST_SINGLE_SAMPLES}
+    return kind == "exact" or n_rows <= most.get(kind, -1)
 
 
 def choose_map(kernel: PairKernel, rows: Rows, n_threads: int) -> Any:
-    """The feature map that the kernel's approximation names; for "auto" that with the smaller error on the rows."""
+    """The feature map that the kernel's approximation names; without a name that with the smaller error on the rows."""
     options = kernel.approximation
     plain = replace(kernel, map=None)
     if options.kind == "fourier":
@@ -71,7 +78,7 @@ def choose_map(kernel: PairKernel, rows: Rows, n_threads: int) -> Any:
         return with_error(HeightWaves.draw(plain, rows), rows)  # type: ignore[arg-type]
     rng = np.random.default_rng(options.seed)
     landmarks = Landmarks.choose(plain, rows, options.n_components, rng, n_threads)
-    if options.kind != "auto" or kernel.exponential is None:
+    if options.kind == "nystroem" or kernel.exponential is None:
         return with_error(landmarks, rows)
     waves = HeightWaves.draw(plain, rows)  # type: ignore[arg-type]
     return min(with_error(landmarks, rows), with_error(waves, rows), key=lambda one: one.error)
@@ -91,17 +98,17 @@ def restored(kernel: PairKernel, reader: Reader) -> PairKernel:
             raise ModelFileError("the features of its kernel are missing.")
         return kernel
     kind = kernel.approximation.kind
-    if (name == "fourier" and kernel.exponential is None) or kind not in ("auto", name):
+    if (name == "fourier" and kernel.exponential is None) or kind not in ("auto", "single", name):
         raise ModelFileError("its features are not those of its kernel.")
     maps: dict[str, Any] = {"nystroem": Landmarks, "fourier": HeightWaves}
     return replace(kernel, map=maps[name].from_state(reader, kernel, kernel.n_features))
 
 
-class DenseOperator(KernelOperator):
-    """The matrix itself: made when it is first needed, and kept until `release`.
+class PairOperator(KernelOperator):
+    """What operators of the matrix of a kernel that is evaluated pair by pair have in common.
 
-    Offers `Updates`, `Tuning` and `Matrix`. A change of the samples that makes them too many makes an
-    `ApproximateOperator` of it.
+    Offers `Updates` and `Tuning`. A change of the samples that makes them too many, or few, makes an operator of
+    another kind of it.
 
     Parameters
     ----------
@@ -109,13 +116,61 @@ class DenseOperator(KernelOperator):
         The training samples, raw values.
     kernel : PairKernel
     n_threads : int
-    matrix : array (N, N), optional
-        If it is there already.
-    dtype : float64, or float32 for a matrix that is rounded
     """
 
     block_width = 16
     most_searched = MOST_SEARCHED_SAMPLES
+
+    def __init__(self, rows: Rows, kernel: PairKernel, n_threads: int = 1):
+        """Keep the samples; the matrix is not made yet."""
+        self.rows = rows
+        self.n_samples, self.n_features = rows.n_rows, rows.n_columns
+        self.cost, self.n_nonzeros = self.n_samples**2, len(rows.values)
+        self.kernel: PairKernel = kernel
+        self.n_threads = n_threads
+        self._lock = threading.Lock()
+        self.scale = power_of_two(float(kernel.own(rows).max(initial=0.0)))
+
+    @property
+    def column_cost(self) -> int:
+        return self.n_samples
+
+    def diagonal(self, rows: Rows | None = None) -> Array:
+        return self.kernel.own(self.rows if rows is None else rows)
+
+    def cross(self, rows: Rows, others: Rows | None = None) -> Array:
+        return self.kernel.cross(rows, self.rows if others is None else others, self.n_threads)
+
+    def relevance(self) -> Array:
+        return self.kernel.relevance(self.rows)
+
+    def to_state(self, writer: Writer) -> None:
+        self.rows.to_state(writer)
+
+    @classmethod
+    def from_state(cls, reader: Reader, kernel: Any, n_samples: int, n_features: int, n_threads: int) -> Self:
+        return cls(Rows.from_state(reader, n_samples, n_features), kernel, n_threads)
+
+    def training_rows(self) -> Rows:
+        return self.rows
+
+    def trace_gradient(self) -> dict[str, Array]:
+        return self.kernel.own_gradient(self.rows)
+
+
+class DenseOperator(PairOperator):
+    """The matrix itself: made when it is first needed, and kept until `release`.
+
+    Offers `Matrix` as well.
+
+    Parameters
+    ----------
+    rows, kernel, n_threads
+        As for `PairOperator`.
+    matrix : array (N, N), optional
+        If it is there already.
+    dtype : float64, or float32 for a matrix that is rounded
+    """
 
     def __init__(
         self,
@@ -126,16 +181,10 @@ class DenseOperator(KernelOperator):
         dtype: Any = np.float64,
     ):
         """Keep the samples; the matrix is not made yet."""
-        self.rows = rows
-        self.n_samples, self.n_features = rows.n_rows, rows.n_columns
-        self.cost, self.n_nonzeros = self.n_samples**2, len(rows.values)
-        self.kernel: PairKernel = kernel
-        self.n_threads = n_threads
+        super().__init__(rows, kernel, n_threads)
         self.dtype = np.dtype(dtype)
-        self._lock = threading.Lock()
         self._matrix = matrix
         self._measured: Measured | None = None
-        self.scale = power_of_two(float(kernel.own(rows).max(initial=0.0)))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"rows": self.rows, "kernel": self.kernel, "n_threads": self.n_threads, "dtype": self.dtype}
@@ -190,17 +239,8 @@ class DenseOperator(KernelOperator):
         out = self.cross(self.rows, self.rows.take(index)) if matrix is None else matrix[:, index]
         return out.astype(np.float64) if precision == "double" else (out / self.scale).astype(np.float32)
 
-    def diagonal(self, rows: Rows | None = None) -> Array:
-        return self.kernel.own(self.rows if rows is None else rows)
-
-    def cross(self, rows: Rows, others: Rows | None = None) -> Array:
-        return self.kernel.cross(rows, self.rows if others is None else others, self.n_threads)
-
     def table(self, alpha: Array) -> PairTable:
         return PairTable(self.kernel, self.kernel.points(self.rows, n_threads=self.n_threads), alpha)
-
-    def relevance(self) -> Array:
-        return self.kernel.relevance(self.rows)
 
     def with_threads(self, n_threads: int) -> DenseOperator:
         if n_threads == self.n_threads:
@@ -210,16 +250,6 @@ class DenseOperator(KernelOperator):
     def in_single(self) -> DenseOperator:
         """The operator with a matrix in single precision."""
         return DenseOperator(self.rows, self.kernel, self.n_threads, dtype=np.float32)
-
-    def to_state(self, writer: Writer) -> None:
-        self.rows.to_state(writer)
-
-    @classmethod
-    def from_state(cls, reader: Reader, kernel: Any, n_samples: int, n_features: int, n_threads: int) -> DenseOperator:
-        return cls(Rows.from_state(reader, n_samples, n_features), kernel, n_threads)
-
-    def training_rows(self) -> Rows:
-        return self.rows
 
     def extend(self, rows: Rows) -> KernelOperator:
         """The operator with further samples, perhaps too many for a matrix; one that is there is bordered."""
@@ -238,8 +268,6 @@ class DenseOperator(KernelOperator):
 
     def remove(self, index: Any) -> KernelOperator:
         kept = np.delete(np.arange(self.n_samples), np.asarray(index, int))
-        if len(kept) <= MOST_EXACT_SAMPLES < self.n_samples:
-            return DenseOperator(self.rows.take(kept), self.kernel, self.n_threads)
         matrix = None if self._matrix is None else self._matrix[np.ix_(kept, kept)]
         return DenseOperator(self.rows.take(kept), self.kernel, self.n_threads, matrix, self.dtype)
 
@@ -262,9 +290,6 @@ class DenseOperator(KernelOperator):
     def matrix_gradient(self, upstream: Array, names: Collection[str] | None = None) -> dict[str, Array]:
         return self.measured().gradient(upstream.astype(self.dtype, copy=False), names)
 
-    def trace_gradient(self) -> dict[str, Array]:
-        return self.kernel.own_gradient(self.rows)
-
     def exactly(self) -> DenseOperator:
         return self
 
@@ -274,6 +299,82 @@ class DenseOperator(KernelOperator):
 
     def approximation_error(self) -> float:
         return float(np.finfo(self.dtype).eps)
+
+
+class HalfOperator(PairOperator):
+    """Half of the matrix in single precision, for samples too many for factors: the rounded matrix is the model.
+
+    It is made when it is first needed, and kept until `release`. With a few samples more only what is new is computed.
+    """
+
+    def __init__(self, rows: Rows, kernel: PairKernel, n_threads: int = 1, known: HalfMatrix | None = None):
+        """Keep the samples; ``known`` is the matrix of the first of them, or of all, if it is there."""
+        super().__init__(rows, kernel, n_threads)
+        # A number that is there takes a part of the time of one that is looked up.
+        self.cost = self.n_samples**2 // SHARE_OF_SWEEP
+        self._half = known
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"rows": self.rows, "kernel": self.kernel, "n_threads": self.n_threads}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def release(self) -> None:
+        with self._lock:
+            self._half = None
+
+    def half(self) -> HalfMatrix:
+        """Half of the matrix."""
+        with self._lock:
+            if self._half is None or self._half.n_samples < self.n_samples:
+                self._half = HalfMatrix.of(self.kernel, self.rows, self.n_threads, self._half)
+            return self._half
+
+    def matrix(self) -> Array:
+        return self.half().whole()
+
+    def matmat(self, vectors: Array, precision: Precision = "double") -> Array:
+        dtype = np.float32 if precision == "single" else np.float64
+        return self.half().times(vectors.astype(dtype, copy=False), self.n_threads)
+
+    def columns(self, index: Array, precision: Precision = "double") -> Array:
+        out = self.half().columns(np.asarray(index, int))
+        return out.astype(np.float64) if precision == "double" else out / np.float32(self.scale)
+
+    def table(self, alpha: Array) -> PairTable:
+        points = self.kernel.points(self.rows, np.float32, self.n_threads)
+        return PairTable(self.kernel, points, alpha.astype(np.float32))
+
+    def with_threads(self, n_threads: int) -> HalfOperator:
+        return self if n_threads == self.n_threads else HalfOperator(self.rows, self.kernel, n_threads, self._half)
+
+    def extend(self, rows: Rows) -> KernelOperator:
+        known, everything = self._half, self.rows.followed_by(rows)
+        if known is None or everything.n_rows > MOST_SINGLE_SAMPLES:
+            return pair_operator(everything, self.kernel, self.n_threads)
+        return HalfOperator(everything, self.kernel, self.n_threads, known)
+
+    def remove(self, index: Any) -> KernelOperator:
+        kept = np.delete(np.arange(self.n_samples), np.asarray(index, int))
+        return pair_operator(self.rows.take(kept), self.kernel, self.n_threads)
+
+    def with_kernel(self, kernel: Any) -> HalfOperator:
+        check_same_kind(self.kernel, kernel)
+        return HalfOperator(self.rows, kernel, self.n_threads)
+
+    def gradient(self, left: Array, right: Array, sums: Array | None = None) -> dict[str, Array]:
+        return self.exactly().gradient(left, right, sums)
+
+    def exactly(self) -> DenseOperator:
+        return DenseOperator(self.rows, self.kernel, self.n_threads)
+
+    @property
+    def approximated_by(self) -> str:
+        return "float32"
+
+    def approximation_error(self) -> float:
+        return float(np.finfo(np.float32).eps)
 
 
 @dataclass(frozen=True, eq=False)

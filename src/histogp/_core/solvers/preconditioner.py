@@ -260,12 +260,14 @@ MAX_CORE_BYTES = 256 * 2**20
 class CostModel:
     """Expected work of a solve with a preconditioner of rank r.
 
+    cost, column_cost : as operators have them
     ``noise`` and eigenvalues are in the same unit, that of the factor. ``n_blocks`` is the number of
     sweeps that a product with all ``n_outputs`` vectors takes.
     """
 
     n_rows: int
     cost: int
+    column_cost: int
     n_outputs: int
     n_blocks: int
     tol: float
@@ -285,7 +287,7 @@ class CostModel:
         return product + vectors + apply
 
     def build(self, rank: int) -> float:
-        return 0.2 * self.cost * rank + 0.07 * self.n_rows * rank**2
+        return 0.2 * self.column_cost * rank + 0.07 * self.n_rows * rank**2
 
 
 def make_preconditioner(
@@ -312,6 +314,7 @@ def _cost_model(operator: KernelOperator, noise: Noise, n_outputs: int, options:
     return CostModel(
         n_rows=operator.n_samples,
         cost=operator.cost,
+        column_cost=operator.column_cost,
         n_outputs=n_outputs,
         n_blocks=-(-n_outputs // operator.block_width),
         tol=options.tol,
