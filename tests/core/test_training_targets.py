@@ -87,10 +87,12 @@ def test_samples_are_left_out_alone(case, units):
             found.variances.T[min(output, found.variances.shape[1] - 1)],
             strict=True,
         ):
-            # One of so many samples as the weight says; what stays has less precision.
-            own = max(given.weights[i] / min(1.0, np.median(given.weights)), 1) if units else 1
+            # One of so many samples as the weights of equal ones say; what stays has less precision.
+            counts = given.weights / min(1.0, np.median(given.weights))
+            equal = (row_of(given) == row_of(given)[i]) & np.all(given.targets == given.targets[i], axis=1)
+            removed = min(counts[equal].sum(), 1.0) / counts[i] if units else 1.0
             left = A.copy()
-            left[i, i] = A[i, i] - noise[i] + (noise[i] * own / (own - 1) if own > 1 else 1e12)
+            left[i, i] = A[i, i] - noise[i] + (noise[i] / (1 - removed) if abs(1 - removed) > 1e-9 else 1e12)
             k = A[i] - noise * (np.arange(len(A)) == i)
             solved = np.linalg.solve(left, np.stack([y, k], axis=1))
             close(mean, k @ solved[:, 0], scale=1 + np.abs(y).max(), rtol=1e-7)

@@ -18,7 +18,13 @@ from histogp import HistogramGPClassifier, HistogramGPOneClass, HistogramGPRegre
 from histogp._core import probability
 from histogp._core.search import leave_one_out
 from histogp.gp import _decisions, _model
-from histogp.gp._decisions import LIKENESS_NOISE, START_NOISE, starting_kernels, unusual_samples
+from histogp.gp._decisions import (
+    LIKENESS_NOISE,
+    START_NOISE,
+    starting_kernels,
+    suited_approximation,
+    unusual_samples,
+)
 from histogp.kernels import Constant, Gaussian, HistogramIntersection, Laplacian, Power, Sum
 
 N, D = 90, 4
@@ -889,14 +895,41 @@ def test_an_interrupt_leaves_the_previous_fit(monkeypatch):
         assert vars(model) == before
 
 
-def test_with_landmarks_as_with_the_matrix(monkeypatch):
-    """Above the samples of a matrix the kernel that was found is approximated; decisions are the same."""
-    exact = fitted(HistogramGPClassifier)
-    monkeypatch.setattr("histogp._core.operators.pair_operators.MOST_EXACT_SAMPLES", 50)
-    model = fitted(HistogramGPClassifier)
-    assert set(model.approximation_) == {"nystroem"}
+OPERATORS = "histogp._core.operators.pair_operators"
+
+
+@pytest.mark.parametrize("cls", [HistogramGPClassifier, HistogramGPRegressor])
+@pytest.mark.parametrize("memory", [1, 2**40])
+def test_above_the_samples_of_a_matrix_decisions_are_the_same(monkeypatch, cls, memory):
+    """Classes have a matrix in single precision where there is room for it, otherwise there are landmarks."""
+    exact = fitted(cls)
+    monkeypatch.setattr(f"{OPERATORS}.MOST_EXACT_SAMPLES", 50)
+    monkeypatch.setattr(_decisions, "memory_of_machine", lambda: memory)
+    model = fitted(cls)
+    is_single = cls is HistogramGPClassifier and memory > 1
+    assert set(model.approximation_) == {"float32" if is_single else "nystroem"}
     same_decisions(model, exact)
-    np.testing.assert_allclose(model.decision_function(TEST), exact.decision_function(TEST), atol=0.05)
+    found, expected = (getattr(one, "decision_function", one.predict)(TEST) for one in (model, exact))
+    np.testing.assert_allclose(found, expected, atol=0.02 if is_single else 0.05 * np.abs(expected).max())
+
+
+def test_a_matrix_has_limits(monkeypatch):
+    rows = np.ones((60, 3))
+    monkeypatch.setattr(_decisions, "memory_of_machine", lambda: 4 * 60**2)
+    assert suited_approximation(rows, 2) == "auto"  # which is exact
+    monkeypatch.setattr(f"{OPERATORS}.MOST_EXACT_SAMPLES", 50)
+    assert suited_approximation(rows, 2) == suited_approximation(sparse.csr_array(rows), 2) == "single"
+    for name, limit in (
+        (f"{OPERATORS}.MOST_SINGLE_SAMPLES", 59),
+        ("histogp.gp._decisions.MOST_DIFFERENCES", 60 * 180 - 1),
+        ("histogp.gp._decisions.MOST_PRODUCTS", 60**2 * 2 - 1),
+        ("histogp.gp._decisions.memory_of_machine", lambda: 4 * 60**2 - 1),
+    ):
+        with monkeypatch.context() as changed:
+            changed.setattr(name, limit)
+            assert suited_approximation(rows, 2) == "auto"
+    groups = np.arange(len(LABELS)) // 2  # whose rows a matrix would have to be solved for together
+    assert set(HistogramGPClassifier().fit(X, LABELS, groups=groups).approximation_) == {"nystroem"}
 
 
 @pytest.mark.parametrize("far", [1e6, -1e6])

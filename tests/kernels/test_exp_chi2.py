@@ -13,7 +13,7 @@ from histogp._core.data import Rows
 from histogp._core.maps.pair_distances import inverse_median, most_likely
 from histogp._core.maps.points import direct_map
 from histogp._core.operators import pair_operators
-from histogp._core.operators.pair_operators import ApproximateOperator, DenseOperator
+from histogp._core.operators.pair_operators import ApproximateOperator, DenseOperator, HalfOperator
 from histogp.kernels import ExpChi2
 from histogp.kernels._base import as_kernel
 
@@ -180,15 +180,21 @@ def test_the_operator_is_the_one_that_was_asked_for(approximation, operator):
 
 def test_more_samples_than_have_a_matrix_are_approximated(monkeypatch):
     monkeypatch.setattr(pair_operators, "MOST_EXACT_SAMPLES", 30)
-    for approximation, operator in (("auto", ApproximateOperator), ("exact", DenseOperator)):
+    for approximation, operator in (
+        ("auto", ApproximateOperator),
+        ("exact", HalfOperator),
+        ("single", HalfOperator),
+    ):
         kernel = ExpChi2(12, beta=4.0, approximation=approximation)
         few, many = (kernel._operator(kernel._adapt(A).value, A) for A in (X[:30], X))
         assert isinstance(few, DenseOperator)
         assert isinstance(many, operator)
     assert many.matrix().dtype == np.float32
     monkeypatch.setattr(pair_operators, "MOST_SINGLE_SAMPLES", 35)
+    exact = ExpChi2(12, beta=4.0, approximation="exact")
     with pytest.raises(ValueError, match=r'for which 40 samples are too many.*approximation="nystroem"\.$'):
-        kernel._operator(kernel._adapt(X).value, X)
+        exact._operator(exact._adapt(X).value, X)
+    assert isinstance(kernel._operator(kernel._adapt(X).value, X), ApproximateOperator)
 
 
 @pytest.mark.parametrize("sampling", ["orthogonal", "plain", "quasi"])
@@ -230,7 +236,7 @@ BAD = {
     "a scale beyond numbers": ({"scale": 10**400}, "scale must be a number above 0"),
     "an unknown approximation": (
         {"approximation": "waves"},
-        "approximation must be one of 'auto', 'exact', 'nys",
+        "approximation must be one of 'auto', 'exact', 'single', 'nys",
     ),
     "no approximation": ({"approximation": None}, "approximation must be one of"),
     "a column too many": ({"columns": [0, D]}, "columns must be a slice, or numbers of some of the 5 features"),

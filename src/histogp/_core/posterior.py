@@ -273,7 +273,8 @@ class Posterior:
         """The best quick way to the variance itself."""
         if self.operator.offer(Tables) is not None:
             return "calibrated" if self.operator.n_samples > MOST_DENSE_SAMPLES else "precise"
-        return "precise" if direct_options(self.operator, self.noise, SolverOptions()) is not None else "nearest"
+        is_direct = direct_options(self.operator, self.noise, SolverOptions()) is not None
+        return "precise" if is_direct else METHODS["nearest"].instead(self.operator) or "nearest"
 
     def calibration_error(self, options: VarianceOptions) -> tuple[float, str | None]:
         """The relative error of the variance "calibrated", zero where that is precise; and a shortfall, or None."""

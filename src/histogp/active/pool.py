@@ -65,8 +65,9 @@ def query(
     candidates : array-like of int or bool, default=None
         The samples in question, by their positions in the pool or as a mask; None is all of them.
     variance : str, default="auto"
-        How variances are computed: "auto", "precise", "fine", "coarse", "coarse-quantized", "sampled" or "calibrated",
-        see `predict_variance`. "auto" is "precise" where that takes a second or two and "calibrated" otherwise.
+        How variances are computed: "auto", "precise", "fine", "nearest", "coarse", "coarse-quantized", "sampled" or
+        "calibrated", see `predict_variance`. "auto" is "precise" where that takes a second or two, otherwise
+        "calibrated", or "nearest" for a kernel matrix in single precision.
     random_state : int, RandomState instance or None, default=0
         None draws other candidates each time, where a strategy draws some.
     return_utilities : bool, default=False

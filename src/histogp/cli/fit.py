@@ -70,7 +70,7 @@ def add_command(commands: Any) -> None:
     )
     parser.add_argument(
         "--approximation",
-        choices=["auto", "exact", "nystroem", "fourier", "parts"],
+        choices=["auto", "exact", "single", "nystroem", "fourier", "parts"],
         help="how a kernel works that is evaluated pair by pair, such as exp-chi2: with its matrix, by landmarks, or "
         "by random waves, or each part of a sum as it does alone; default: auto, which is exact up to 12,000 rows",
     )

@@ -240,11 +240,14 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             that, of "fine" into those with training samples. "coarse", "coarse-quantized" and "sampled" need an
             intersection kernel.
 
-            - "auto": "calibrated" where there are tables and more than 2,000 training samples, otherwise "precise".
+            - "auto": "calibrated" where there are tables and more than 2,000 training samples, "nearest" for a kernel
+              matrix in single precision, otherwise "precise".
             - "precise" (PUP in gp-hik-ijcv2016): solves one system for each row, in blocks; milliseconds. Never too
               small; too large by at most the squared norm of the residual over the smallest noise.
             - "fine" (FAPU): a bound from above by ``n_eigenvectors`` leading eigenvectors; a tenth of a millisecond,
               in proportion to the number of training samples.
+            - "nearest": a bound from above, the variance given no others than the 512 training samples that explain most
+              of a row each; with noise it is a few percent too large. Some milliseconds.
             - "coarse" (CAPU, or RAPU in the paper of 2012): a bound from the largest eigenvalue and sorted columns;
               microseconds. Far above the variance for most data; its order is what counts.
             - "coarse-quantized" (q-CAPU): the same from a table; less than a microsecond.

@@ -316,7 +316,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         method : str, default="auto"
-            One of `predict_variance`; "auto" is "precise" up to 2,000 training samples and "calibrated" above.
+            One of `predict_variance`, which says what "auto" is.
         """
         check_is_fitted(self)
         method = self._posterior.quick_method() if method == "auto" else method

@@ -37,8 +37,8 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
     criterion : {"variance", "mean", "ratio"}, default="variance"
         The score: minus the latent variance, the mean, or the mean divided by the standard deviation with noise.
     method : str, default="auto"
-        How the variance is computed: "auto", "precise", "fine", "coarse", "coarse-quantized", "sampled" or
-        "calibrated", see `predict_variance`. "auto" is "precise" up to 2,000 training samples and "calibrated" above.
+        How the variance is computed: "auto", "precise", "fine", "nearest", "coarse", "coarse-quantized", "sampled"
+        or "calibrated", see `predict_variance`, which says what "auto" is.
     contamination : "auto" or float in (0, 0.5], default="auto"
         Where ``offset_`` lies. A number is the part of the training samples that count as outliers, as elsewhere in
         scikit-learn: right for finding outliers among them. A training sample is more like the training samples than

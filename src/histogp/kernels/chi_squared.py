@@ -161,7 +161,7 @@ class ExpChi2(PairwiseKernel):
         The factor s, which is the prior variance.
     columns : slice, array-like of int or bool, or None, default=None
         The features that it sees; None is all of them.
-    approximation : {"auto", "exact", "nystroem", "fourier"}, default="auto"
+    approximation : {"auto", "exact", "single", "nystroem", "fourier"}, default="auto"
         As that of `Laplacian`. Random waves are those of chi2-linear-approximation; their error falls with the root of
         their number.
     sampling : {"orthogonal", "plain", "quasi"}, default="orthogonal"

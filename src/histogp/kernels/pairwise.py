@@ -190,11 +190,13 @@ class Laplacian(_OfDistance):
         What distances are divided by. "mean" is the mean distance of two training samples, up to 2,000, so that 1 is a
         sensible ``beta`` for any data; an estimator takes it again when it learns further as long as it has fewer than
         512 samples. Until it is a number, the kernel cannot be called.
-    approximation : {"auto", "exact", "nystroem", "fourier"}, default="auto"
+    approximation : {"auto", "exact", "single", "nystroem", "fourier"}, default="auto"
         How an estimator works with the kernel.
 
-        - "exact": with its matrix; 8 bytes for each pair of samples and as much for a factor, and above 12,000 samples,
-          up to 40,000, 4 bytes.
+        - "exact": with its matrix; 8 bytes for each pair of samples and as much for a factor. Above 12,000 samples
+          half of it in single precision, 2 bytes for each pair, and by iteration; that is rounding of one in ten
+          millions, which is far below the noise. More than 80,000 samples are refused.
+        - "single": as "exact", and above 80,000 samples as "auto".
         - "nystroem": by ``n_components`` landmarks among the training samples, chosen by randomly pivoted Cholesky
           factorization; time and memory linear in the number of samples.
         - "fourier": by as many random waves.
@@ -239,7 +241,7 @@ class Gaussian(_OfDistance):
         The features that it sees; None is all of them.
     unit : float or "mean", default="mean"
         As that of `Laplacian`, of squared distances.
-    approximation : {"auto", "exact", "nystroem", "fourier"}, default="auto"
+    approximation : {"auto", "exact", "single", "nystroem", "fourier"}, default="auto"
         As that of `Laplacian`.
     n_components : int, default=2000
         Landmarks or waves, see ``approximation``.

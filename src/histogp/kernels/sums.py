@@ -89,7 +89,7 @@ class Sum(PairwiseKernel):
         is more than 8 GiB and four times as many numbers as before, it is refused.
     normalize : {"l1"} or None, default=None
         With "l1" each row is divided by the sum of its absolute values, before the shift.
-    approximation : {"auto", "exact", "nystroem", "parts"}, default="auto"
+    approximation : {"auto", "exact", "single", "nystroem", "parts"}, default="auto"
         As that of `Laplacian`, for the sum as a whole; those of its parts do not count. With "parts" they do: each part
         works as it does alone, an intersection kernel exactly for any number of samples, and the sum is solved by
         iteration. Nothing is shared by the parts then.

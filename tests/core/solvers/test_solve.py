@@ -173,7 +173,7 @@ def test_a_preconditioner_never_spoils_small_noise(noise, rank):
 
 def test_an_automatic_rank_of_zero_is_never_chosen_when_plain_iterations_would_not_do():
     factor = PivotedCholesky(OPERATOR, NOISES["scalar"], rng(), N // 2, 1)
-    cheap = dict(n_rows=N, cost=1, n_outputs=1, n_blocks=1, tol=1e-2)
+    cheap = dict(n_rows=N, cost=1, column_cost=1, n_outputs=1, n_blocks=1, tol=1e-2)
     assert grow_to_best_rank(factor, CostModel(**cheap, noise=1e-1, max_iter=1000)) == 0
     assert grow_to_best_rank(factor, CostModel(**cheap, noise=1e-1, max_iter=5)) > 0
 
@@ -212,7 +212,7 @@ def test_the_rank_grows_with_difficulty():
     ranks = []
     for noise in (100.0, 1e-2, 1e-4):
         factor = PivotedCholesky(OPERATOR, NOISES["scalar"], rng(), N // 2, 1)
-        expensive = CostModel(N, 10**6, n_outputs=10, n_blocks=1, tol=1e-2, noise=noise, max_iter=1000)
+        expensive = CostModel(N, 10**6, 10**6, n_outputs=10, n_blocks=1, tol=1e-2, noise=noise, max_iter=1000)
         ranks.append(grow_to_best_rank(factor, expensive))
     assert ranks[0] == 0
     assert ranks == sorted(ranks)

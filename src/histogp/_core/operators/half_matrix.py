@@ -74,6 +74,7 @@ class HalfMatrix:
     def columns(self, index: Array) -> Array:
         """Columns of the matrix, (n, len(index))."""
         out = np.empty((self.n_samples, len(index)), np.float32)
+        index = np.arange(self.n_samples)[index]
         for tile, rows, columns in self._tiles():
             in_columns, in_rows = (
                 np.flatnonzero((index >= some.start) & (index < some.stop)) for some in (columns, rows)

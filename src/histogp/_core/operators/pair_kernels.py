@@ -54,7 +54,8 @@ DIFFERENT_SAMPLES = 12_000
 class Approximation:
     """What an operator does with a kernel that is evaluated pair by pair, where there are many samples.
 
-    kind : "exact", "nystroem" by landmarks, "fourier" by random waves, or "auto"
+    kind : "exact", "nystroem" by landmarks, "fourier" by random waves, or one of these, depending on the number of
+        samples: "auto", or "single", which has the matrix in single precision for more of them
     n_components : landmarks or waves
     n_terms, sampling : of waves for exponentials of chi2, and how their frequencies are drawn
     """

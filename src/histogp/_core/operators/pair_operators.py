@@ -339,7 +339,7 @@ class HalfOperator(PairOperator):
         return self.half().times(vectors.astype(dtype, copy=False), self.n_threads)
 
     def columns(self, index: Array, precision: Precision = "double") -> Array:
-        out = self.half().columns(np.asarray(index, int))
+        out = self.half().columns(index)
         return out.astype(np.float64) if precision == "double" else out / np.float32(self.scale)
 
     def table(self, alpha: Array) -> PairTable:

@@ -1,0 +1,224 @@
+"""One half of a matrix in single precision, against the matrix of the kernel."""
+
+import pickle
+
+import numpy as np
+import pytest
+from kernel_operators import kernel_operator
+from oracles import close, histograms
+from scipy import sparse
+
+from core.operators.test_pair_kernels import formula
+from histogp import ApproximationWarning, HistogramGPClassifier, load
+from histogp._core import probability
+from histogp._core.data import Rows
+from histogp._core.operators import half_matrix, pair_operators
+from histogp._core.operators.half_matrix import HalfMatrix, half_bytes
+from histogp._core.operators.pair_operators import DenseOperator, HalfOperator
+from histogp._core.solvers import problem
+from histogp._core.solvers.iterative import IterativeSystem
+from histogp._core.variance import nearest
+from histogp.kernels import Constant, Gaussian, HistogramIntersection, Laplacian, Sum
+
+N, D, NOISE = 70, 6, 0.2
+X, TEST = histograms(N, D), histograms(9, D, seed=4)
+LABELS = np.argmax(X[:, :3], axis=1)
+# Of entries of the matrix, relative to the largest one.
+ROUNDING = 1e-6
+KERNELS = {
+    "one": Laplacian(unit=0.7),
+    "sum": Sum(
+        [HistogramIntersection(scale=0.5), Laplacian(unit=0.7), Gaussian(unit=0.4), Constant(0.3)],
+        weights=np.linspace(0.5, 2, D),
+    ),
+    "apart": Laplacian(unit=0.7, columns=slice(3)) + Gaussian(unit=0.4, columns=slice(3, None)),
+}
+every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+
+
+@pytest.fixture(autouse=True)
+def small_limits(monkeypatch):
+    """Several tiles of several pieces, of which the last are not full; single precision from 51 samples on."""
+    monkeypatch.setattr(half_matrix, "SIDE", 16)
+    monkeypatch.setattr(half_matrix, "PIECE_ROWS", 5)
+    monkeypatch.setattr(pair_operators, "MOST_EXACT_SAMPLES", 50)
+
+
+@pytest.fixture
+def no_factors(monkeypatch):
+    """Samples count as many."""
+    monkeypatch.setattr(problem, "MOST_DENSE_SAMPLES", 10)
+    monkeypatch.setattr(problem, "LARGEST_FACTOR", 10)
+    monkeypatch.setattr(probability, "FEWEST_SAMPLES", 10)
+
+
+def half_operator(rows, kernel, n_threads=1):
+    operator = kernel_operator(rows, kernel.set_params(approximation="exact"), n_threads)
+    assert isinstance(operator, HalfOperator)
+    return operator
+
+
+def model(**options):
+    kernel = KERNELS["sum"].set_params(approximation="single")
+    return HistogramGPClassifier(**{"kernel": kernel, "noise": NOISE, "tol": 1e-7} | options)
+
+
+@every_kernel
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_it_is_the_matrix_up_to_rounding(kernel, n_threads, make):
+    K, V = formula(X, X, kernel), np.random.default_rng(0).standard_normal((N, 3))
+    operator = half_operator(make(X), kernel, n_threads)
+    whole = operator.matrix()
+    assert whole.dtype == np.float32
+    close(whole, K, rtol=ROUNDING)
+    np.testing.assert_array_equal(whole, whole.T)
+    of_products = np.abs(K).max() * np.abs(V).sum(axis=0)
+    close(operator.matmat(V), whole.astype(float) @ V, of_products, rtol=1e-13)  # the rounded one is the model
+    close(operator.matmat(V, "single"), K @ V, of_products, rtol=ROUNDING)
+    for index in ([3, 20, -1, 3], [69], []):
+        columns = operator.columns(np.array(index, int))
+        np.testing.assert_array_equal(columns, whole[:, index])
+        np.testing.assert_array_equal(operator.columns(np.array(index, int), "single") * operator.scale, columns)
+    close(
+        operator.table(V).evaluate(Rows.from_array(TEST), 2), formula(TEST, X, kernel) @ V, of_products, rtol=ROUNDING
+    )
+    close(operator.diagonal(), K.diagonal())
+    close(operator.cross(Rows.from_array(TEST)), formula(TEST, X, kernel))
+
+
+@every_kernel
+def test_derivatives_are_those_of_the_matrix(kernel):
+    left, right = np.random.default_rng(0).standard_normal((2, N, 2))
+    half = half_operator(X, kernel)
+    dense = DenseOperator(half.rows, half.kernel)
+    for name, expected in dense.gradient(left, right).items():
+        close(half.gradient(left, right)[name], expected)
+    for name, expected in dense.trace_gradient().items():
+        close(half.trace_gradient()[name], expected)
+    other = half.with_kernel(half.kernel.scaled(2.0))
+    close(other.matrix(), 2 * formula(X, X, kernel), rtol=ROUNDING)
+
+
+def test_full_tiles_are_taken_over_by_more_samples():
+    operator = half_operator(X[:60], KERNELS["sum"])
+    before = operator.half()
+    longer = operator.extend(Rows.from_array(X[60:]))
+    after = longer.half()
+    assert [mine is its for mine, its in zip(after.tiles, before.tiles, strict=False)] == [True, True, True, False]
+    assert before.bounds[-2:].tolist() == [48, 60]  # the last tiles were not full
+    close(longer.matrix(), formula(X, X, KERNELS["sum"]), rtol=ROUNDING)
+    close(before.whole(), formula(X[:60], X[:60], KERNELS["sum"]), rtol=ROUNDING)
+    fewer = longer.remove([0, 5])
+    assert isinstance(fewer, HalfOperator)
+    kept = np.delete(X, [0, 5], axis=0)
+    close(fewer.matrix(), formula(kept, kept, KERNELS["sum"]), rtol=ROUNDING)
+    assert isinstance(fewer.remove(np.arange(20)), DenseOperator)
+
+
+def test_it_takes_two_bytes_a_pair_and_goes_when_released(monkeypatch):
+    operator = half_operator(X, KERNELS["one"])
+    monkeypatch.setattr(half_matrix, "SIDE", 4)
+    n_bytes = sum(tile.nbytes for row in operator.half().tiles for tile in row)
+    assert half_bytes(N) <= n_bytes <= half_bytes(N) + 2 * 4 * N
+    copied = pickle.loads(pickle.dumps(operator))
+    assert copied._half is None
+    close(copied.matrix(), operator.matrix())
+    first = operator.half()
+    operator.release()
+    assert operator.half() is not first
+
+
+@pytest.mark.usefixtures("no_factors")
+def test_a_model_with_it_is_that_of_the_matrix(tmp_path, monkeypatch):
+    found = model().fit(X, LABELS)
+    assert isinstance(found._posterior.operator, HalfOperator)
+    assert found.n_iter_ > 1
+    assert found.approximation_ == {"float32": np.finfo(np.float32).eps}
+    with monkeypatch.context() as changed:
+        changed.setattr(pair_operators, "MOST_EXACT_SAMPLES", N)
+        expected = model().fit(X, LABELS)
+    found.save(tmp_path / "model")
+    for one in (found, load(tmp_path / "model")):
+        close(one.decision_function(TEST), expected.decision_function(TEST), rtol=1e-5)
+        close(one.predict_variance(TEST), expected.predict_variance(TEST), rtol=1e-5)
+        # All training samples are nearest ones.
+        close(one.predict_variance(TEST, "auto"), expected.predict_variance(TEST), rtol=1e-6)
+        close(one.predict_proba(TEST), expected.predict_proba(TEST), rtol=1e-4)
+        close(one.novelty(TEST), expected.novelty(TEST), rtol=1e-6)
+    assert found.posterior_.quick_method == "nearest"
+
+
+@pytest.mark.usefixtures("no_factors")
+def test_updates_go_from_one_matrix_to_the_other(monkeypatch):
+    changing = model().fit(X[:45], LABELS[:45])
+    with pytest.warns(ApproximationWarning, match=r"With 60 distinct training samples the kernel is .*float32"):
+        changing.partial_fit(X[45:60], LABELS[45:60])
+    changing.partial_fit(X[60:], LABELS[60:]).relabel([3], [0])
+    labels = np.where(np.arange(N) == 3, 0, LABELS)
+    close(changing.decision_function(TEST), model().fit(X, labels).decision_function(TEST), rtol=1e-5)
+    changing.forget([3, 68])
+    kept = np.delete(np.arange(N), [3, 68])
+    close(changing.decision_function(TEST), model().fit(X[kept], LABELS[kept]).decision_function(TEST), rtol=1e-5)
+    with pytest.warns(ApproximationWarning, match="With 48 distinct training samples the kernel is exact"):
+        changing.forget(np.arange(4, 24))
+    monkeypatch.setattr(pair_operators, "MOST_SINGLE_SAMPLES", 60)
+    with pytest.warns(ApproximationWarning, match=r"With 68 .*approximated \(nystroem\)"):
+        changing.partial_fit(X[4:24], LABELS[4:24])  # "single" goes on with landmarks
+
+
+@pytest.mark.usefixtures("no_factors")
+def test_it_is_solved_by_iteration_with_a_preconditioner():
+    """Rows that vary on a line have a kernel with few large eigenvalues."""
+    rows = np.linspace(0, 1, 600)[:, None] * np.ones(3)
+    kernel = Laplacian(unit=5.0, approximation="single")
+    found = HistogramGPClassifier(kernel, noise=1e-3, preconditioner_rank=50).fit(rows, rows[:, 0] > 0.4)
+    assert found.preconditioner_rank_ == 50
+    assert found._posterior.operator.column_cost == 600  # numbers that are there
+    plain = HistogramGPClassifier(kernel, noise=1e-3, preconditioner_rank=0).fit(rows, rows[:, 0] > 0.4)
+    assert found.n_iter_ < plain.n_iter_ / 2
+    assert isinstance(found._posterior.system(1, found._solver_options()), IterativeSystem)
+
+
+@pytest.mark.parametrize("n_neighbors", [1, 12, 200])
+@pytest.mark.parametrize("matrices", [1, 3])
+def test_the_nearest_samples_bound_the_variance(monkeypatch, n_neighbors, matrices):
+    monkeypatch.setattr(nearest, "NEIGHBORS", n_neighbors)
+    kernel = KERNELS["sum"]
+    operator = half_operator(X, kernel)
+    noise = np.random.default_rng(0).uniform(0.1, 0.5, (N, matrices))
+    K, k, prior = formula(X, X, kernel), formula(TEST, X, kernel), formula(TEST, TEST, kernel).diagonal()
+
+    def left(row, index, diagonal):
+        return row[index] @ np.linalg.solve(K[np.ix_(index, index)] + np.diag(diagonal[index]), row[index])
+
+    found = nearest.nearest_variance(operator, noise, Rows.from_array(TEST))
+    of_training = nearest.nearest_variance(operator, noise, operator.rows.take([5, 9]), np.array([5, 9]))
+    for m, diagonal in enumerate(noise.T):
+        for i, row in enumerate(k):
+            best = np.argsort(-(row**2) / (K.diagonal() + noise.min(axis=1)))[:n_neighbors]
+            close(found[i, m], prior[i] - left(row, best, diagonal), prior[i])
+            assert found[i, m] >= prior[i] - left(row, np.arange(N), diagonal) - 1e-12
+        for place, i in enumerate((5, 9)):
+            others = np.delete(np.arange(N), i)
+            least = K[i, i] - left(K[i], others, diagonal)
+            assert of_training[place, m] >= least - 1e-12
+            if n_neighbors > N:
+                close(of_training[place, m], least, K[i, i])
+
+
+def test_one_sample_has_no_neighbors():
+    operator = DenseOperator(Rows.from_array(X[:1]), half_operator(X, KERNELS["one"]).kernel)
+    close(nearest.nearest_variance(operator, np.ones((1, 1)), operator.rows, np.array([0])), [[1.0]])
+
+
+@pytest.mark.usefixtures("no_factors")
+def test_no_tile_is_computed_twice(monkeypatch):
+    """A fit makes the matrix once, whatever it does with it."""
+    made = []
+    original = HalfMatrix.of.__func__
+    monkeypatch.setattr(HalfMatrix, "of", classmethod(lambda cls, *given: made.append(1) or original(cls, *given)))
+    found = model().fit(X, LABELS)
+    found.predict_proba(TEST)
+    found.predict_variance(TEST, "auto")
+    assert len(made) == 1
