@@ -216,7 +216,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
     def predict_variance(
         self,
         X: Any,
-        method: str = "precise",
+        method: str | None = None,
         include_noise: bool = True,
         *,
         n_eigenvectors: Any = 8,
@@ -234,7 +234,8 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        method : str, default="precise"
+        method : str or None, default=None
+            None is "precise", or "nearest" for a kernel matrix in single precision, for which "precise" takes seconds.
             Times are for 10,000 training samples with 1,000 sparse features. What a method needs is prepared once, when
             it is first used; that of "coarse-quantized", "sampled" and "calibrated" goes into all files saved after
             that, of "fine" into those with training samples. "coarse", "coarse-quantized" and "sampled" need an
@@ -276,8 +277,10 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             has one for each
         """
         rows = self._test_rows(X)
-        if method == "auto":
-            method = "precise" if per_class else self._posterior.quick_method()
+        if method is None or per_class and method == "auto":
+            method = "precise" if per_class else self._usual_method()
+        elif method == "auto":
+            method = self._posterior.quick_method()
         options = self._variance_options(method, n_eigenvectors, n_samples, tol)
         if per_class:
             if method != "precise":
@@ -881,6 +884,11 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
 
     def _latent_variance(self, rows: Rows, method: Any, options: VarianceOptions) -> Array:
         return self._without_shortfall(self._posterior.variance(rows, method, options))
+
+    def _usual_method(self) -> str:
+        """The variance itself, or the best bound where that takes too long."""
+        quick = self._posterior.quick_method()
+        return quick if quick == "nearest" else "precise"
 
     def _without_shortfall(self, found: tuple[Any, str | None]) -> Any:
         """What was found, alone; warns if a sentence with it says that variances fell short."""

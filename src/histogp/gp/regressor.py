@@ -284,7 +284,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         unit = self._codec.unit
         if return_std:
             # In this order the squares of very large targets do not overflow.
-            latent = self._latent_variance(self._test_rows(X), "precise", self._variance_options())
+            latent = self._latent_variance(self._test_rows(X), self._usual_method(), self._variance_options())
             deviation = np.sqrt(latent + self.noise_)
             deviation = deviation * unit if self._codec.is_vector else deviation[:, None] * unit
             return mean, deviation.astype(mean.dtype, copy=False)
