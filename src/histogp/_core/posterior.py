@@ -15,7 +15,7 @@ from histogp._core.likelihood import BoundName, Likelihood, exact_likelihood
 from histogp._core.operators.contract import (
     Features,
     KernelOperator,
-    Matrix,
+    Pairwise,
     Tables,
     cross_blocks,
     require,
@@ -273,8 +273,14 @@ class Posterior:
         """The best quick way to the variance itself."""
         if self.operator.offer(Tables) is not None:
             return "calibrated" if self.operator.n_samples > MOST_DENSE_SAMPLES else "precise"
-        is_direct = direct_options(self.operator, self.noise, SolverOptions()) is not None
-        return "precise" if is_direct else METHODS["nearest"].instead(self.operator) or "nearest"
+        return "nearest" if self.needs_matrix else "precise"
+
+    @property
+    def needs_matrix(self) -> bool:
+        """Whether what is solved for later needs the whole kernel: there are neither tables, features nor factors."""
+        if self.operator.offer(Tables) is not None or self.operator.offer(Features) is not None:
+            return False
+        return direct_options(self.operator, self.noise, SolverOptions()) is None
 
     def calibration_error(self, options: VarianceOptions) -> tuple[float, str | None]:
         """The relative error of the variance "calibrated", zero where that is precise; and a shortfall, or None."""
@@ -436,11 +442,11 @@ class Posterior:
 
     def _quantize(self, grid: Grid) -> QuantizedMean | SupportMean:
         """The mean on a grid, or by some of the samples for kernels that are evaluated pair by pair."""
-        if self.operator.offer(Matrix) is not None:
-            operator = self.operator
-            rows, n_threads = updates_of(operator).training_rows(), operator.n_threads
+        pairs = self.operator.offer(Pairwise)
+        if pairs is not None:
+            rows, n_threads = updates_of(self.operator).training_rows(), self.operator.n_threads
             means = self.targets - self.noise.diagonals() * self.alpha
-            return SupportMean.build(operator.kernel, rows, self.alpha, means, grid, self.seed, n_threads)
+            return SupportMean.build(pairs.pair_kernel, rows, self.alpha, means, grid, self.seed, n_threads)
         table = require(self.operator, Tables, 'prediction="quantized"').grid_table(self.alpha, grid)
         # ||alpha||_1 <= sqrt(N) ||alpha||_2, and the system that alpha solves has the right-hand side y - r.
         # The solution for all samples has the same residuals, and its norm is no smaller than that for the rows.

@@ -10,7 +10,7 @@ import numpy as np
 from histogp._core.data import Array, Rows
 from histogp._core.kernel_values import KernelValue
 from histogp._core.layouts import Grid
-from histogp._core.operators.contract import Features, KernelOperator, Matrix
+from histogp._core.operators.contract import Features, KernelOperator, Pairwise
 from histogp._core.predictors import QuantizedMean, Table
 from histogp._core.probability import Link
 from histogp._core.solvers.factors import FeatureFactor, features_of
@@ -143,7 +143,7 @@ class Predictor:
 
     def _refuse(self, method: str) -> NoReturn:
         """Refuse a method that needs the training samples or what the file does not have; say what would do."""
-        if method in METHODS and self.operator.offer(Matrix) is not None:
+        if method in METHODS and self.operator.offer(Pairwise) is not None:
             raise ValueError(
                 "This model was saved without its training samples, which the variance of this kernel needs; with "
                 'approximation="nystroem" it does not.'

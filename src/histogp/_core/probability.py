@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,8 @@ from histogp._core.data import Array, Rows, content_hash
 from histogp._core.groups import LeftOutGroups, members_of, whole_groups
 from histogp._core.likelihood import exact_likelihood
 from histogp._core.operators.contract import Features, KernelOperator, tuning_of, updates_of
-from histogp._core.solvers import direct_options
-from histogp._core.solvers.problem import Noise, TrainingTargets
+from histogp._core.solvers import build_system, direct_options, update_system
+from histogp._core.solvers.problem import Noise, SolverOptions, TrainingTargets
 from histogp._core.threads import single_threaded_blas
 from histogp._core.variance import VarianceOptions
 from histogp._core.variance.calibrated import CALIBRATED, FEWEST_SAMPLES
@@ -22,6 +24,9 @@ from histogp._core.variance.nearest import NEAREST, nearest_variance
 
 # Samples up to which all are left out, one at a time, where that is done exactly, and how many of more.
 MOST_LEFT_OUT, SOME_LEFT_OUT = 4000, 500
+# The part of the samples that are left out together, where one at a time takes too long; the factor on their noise; and
+# the tolerance of their scores.
+LEFT_OUT_PART, SILENT_NOISE, LEFT_OUT_TOL = 20, 1e9, 0.03
 # Scores that are all smaller tell nothing about a temperature.
 NEGLIGIBLE_SCORE = 1e-9
 # Temperatures that make sense, as logarithms, for scores between -1 and 1.
@@ -32,16 +37,22 @@ LOWEST_LOG_TEMPERATURE, HIGHEST_LOG_TEMPERATURE = np.log(1e-2), np.log(1e3)
 class LeftOut:
     """Some training samples, or rows of equal ones, and what would be predicted for each if it were not there.
 
-    index : (n,), their numbers; means : (n, M); latent : (n, M) or (n, 1), the variance that the system has
+    index : (n,), their numbers; means : (n, M)
+    make_latent : makes the variance that the system has, (n, M) or (n, 1)
     remainder : (n, 1), what features leave of the prior variance
     shortfall : a sentence if the solver fell short, or None
     """
 
     index: Array
     means: Array
-    latent: Array
+    make_latent: Callable[[], Array]
     remainder: Array
     shortfall: str | None = None
+
+    @cached_property
+    def latent(self) -> Array:
+        """The variance that the system has, (n, M) or (n, 1)."""
+        return self.make_latent()
 
     @property
     def variances(self) -> Array:
@@ -54,19 +65,23 @@ class LeftOut:
             return self
         index = np.flatnonzero(np.isin(row_of, self.index))
         place = np.searchsorted(self.index, row_of[index])
-        return LeftOut(index, self.means[place], self.latent[place], self.remainder[place], self.shortfall)
+        latent = lambda: self.latent[place]  # noqa: E731
+        return LeftOut(index, self.means[place], latent, self.remainder[place], self.shortfall)
 
     def of_samples(self, given: TrainingTargets, alpha: Array, *, units: bool = False) -> LeftOut:
         """The samples of rows, each left out alone; see `TrainingTargets.left_out`."""
         found = given.left_out(self.index, self.latent, alpha, units=units)
-        return LeftOut(found.index, found.means, found.variances, self.remainder[found.place], self.shortfall)
+        remainder = self.remainder[found.place]
+        return LeftOut(found.index, found.means, lambda: found.variances, remainder, self.shortfall)
 
 
 def leave_rows_out(posterior: Any, options: VarianceOptions) -> LeftOut:
     """The mean ``y_i - alpha_i / [A^-1]_ii`` and the latent variance ``1 / [A^-1]_ii - noise_i`` of some rows.
 
     Exact where there are factors, up to about 2,000 rows or with features; above that the calibrated variance, whose
-    tables have not seen these rows, stands for the second. Rows of a group are left out together.
+    tables have not seen these rows, stands for the second. Without tables the rows, fewer than a twentieth, are left
+    out together by a second solution, and their variance is that by the nearest others. Rows of a group are left out
+    together.
     """
     operator, noise, solver = posterior.operator, posterior.noise, options.solver
     targets, alpha, n = posterior.targets, posterior.alpha, operator.n_samples
@@ -78,23 +93,39 @@ def leave_rows_out(posterior: Any, options: VarianceOptions) -> LeftOut:
         most = MOST_LEFT_OUT if direct is not None and n <= MOST_LEFT_OUT else SOME_LEFT_OUT
         index = whole_groups(groups, _in_own_order(operator), most)
         return _leave_groups_out(posterior, posterior.systems(direct or solver), index, groups[index])
-    is_calibrated = direct is None and CALIBRATED.instead(operator) is None
-    if not is_calibrated:
+    if direct is None and NEAREST.instead(operator) is None and CALIBRATED.instead(operator) is not None:
+        index = np.sort(_in_own_order(operator)[: max(1, n // LEFT_OUT_PART)])
+        known = updates_of(operator).training_rows().take(index)
+        means = _leave_out_together(posterior, index, solver)
+        latent_of = partial(nearest_variance, operator, noise.diagonals(), known, index)
+        return LeftOut(index, means, latent_of, _remainder(operator, index))
+    if direct is not None or CALIBRATED.instead(operator) is not None:
         index = np.arange(n)
-        by_neighbors = direct is None and NEAREST.instead(operator) is None
-        most, some = (FEWEST_SAMPLES,) * 2 if direct is None and not by_neighbors else (MOST_LEFT_OUT, SOME_LEFT_OUT)
-        if n > most or by_neighbors:
+        most, some = (FEWEST_SAMPLES, FEWEST_SAMPLES) if direct is None else (MOST_LEFT_OUT, SOME_LEFT_OUT)
+        if n > most:
             index = np.sort(_in_own_order(operator)[:some])
-        if by_neighbors:
-            rows = updates_of(operator).training_rows().take(index)
-            latent = nearest_variance(operator, noise.diagonals(), rows, index)
-        else:
-            latent = 1 / posterior.systems(direct or solver).inverse_diagonal(index) - noise.diagonals()[index]
+        latent = 1 / posterior.systems(direct or solver).inverse_diagonal(index) - noise.diagonals()[index]
     else:
         tables = posterior.prepared(CALIBRATED, options, keep=False)
         index, latent, shortfall = tables.left_out, tables.left_out_variances[:, None], tables.shortfall
     means = targets[index] - alpha[index] * (latent + noise.diagonals()[index])
-    return LeftOut(index, means, latent, _remainder(operator, index), shortfall)
+    return LeftOut(index, means, lambda: latent, _remainder(operator, index), shortfall)
+
+
+def _leave_out_together(posterior: Any, index: Array, options: SolverOptions) -> Array:
+    """The means of training rows, (n, M), for a model of all others: with very much noise they say nothing."""
+    operator, noise, targets, start = posterior.operator, posterior.noise, posterior.targets, posterior.alpha.copy()
+    sample = noise.sample.copy()
+    sample[index] *= SILENT_NOISE
+    others, start[index] = replace(noise, sample=sample), 0.0
+    none, system = Rows.from_array(np.empty((0, operator.n_features))), posterior.kept_system
+    if system is not None:
+        system = update_system(system.with_options(options), operator, none, others, targets.shape[1])
+    if system is None:
+        rng = np.random.default_rng(posterior.seed)
+        system = build_system(operator, others, targets.shape[1], options, rng)
+    solution = system.solve(targets, max(options.tol, LEFT_OUT_TOL), start=start)
+    return (targets - solution.residual - others.diagonals() * solution.values)[index]
 
 
 def _in_own_order(operator: KernelOperator) -> Array:
@@ -117,7 +148,7 @@ def _leave_groups_out(posterior: Any, systems: Any, index: Array, groups: Array)
         found = LeftOutGroups.of(members, systems.inverse_block(index, k), posterior.alpha[index, some])
         errors[:, some], variances[:, k] = found.errors, found.variances
     means = posterior.targets[index] - errors
-    return LeftOut(index, means, variances - diagonals, _remainder(posterior.operator, index))
+    return LeftOut(index, means, lambda: variances - diagonals, _remainder(posterior.operator, index))
 
 
 def _remainder(operator: KernelOperator, index: Array) -> Array:

@@ -12,7 +12,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from histogp._core.data import Array, Rows
 from histogp._core.layouts import Grid, Reading
 from histogp._core.maps.landmarks import Landmarks
-from histogp._core.operators.contract import KernelOperator, Matrix
+from histogp._core.operators.contract import KernelOperator, Pairwise
 from histogp._core.operators.pair_kernels import PairKernel
 from histogp._core.operators.pair_operators import weighted_cross
 from histogp._core.predictors import QuantizedMean
@@ -136,7 +136,7 @@ class SupportMean:
 
 def quantized_mean(operator: KernelOperator) -> Any:
     """The class of the mean that quantized prediction takes for the kernel of an operator."""
-    return QuantizedMean if operator.offer(Matrix) is None else SupportMean
+    return QuantizedMean if operator.offer(Pairwise) is None else SupportMean
 
 
 def _rounded(rows: Rows) -> Rows:

@@ -18,7 +18,7 @@ from histogp._core.layouts import Grid
 from histogp._core.operators.contract import (
     Approximate,
     KernelOperator,
-    Matrix,
+    Pairwise,
     Tables,
     approximation_of,
     require,
@@ -247,8 +247,8 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
               small; too large by at most the squared norm of the residual over the smallest noise.
             - "fine" (FAPU): a bound from above by ``n_eigenvectors`` leading eigenvectors; a tenth of a millisecond,
               in proportion to the number of training samples.
-            - "nearest": a bound from above, the variance given no others than the 512 training samples that explain most
-              of a row each; with noise it is a few percent too large. Some milliseconds.
+            - "nearest": a bound from above, the variance given no others than the 512 training samples that explain
+              most of a row each; mostly a few percent too large. Some milliseconds.
             - "coarse" (CAPU, or RAPU in the paper of 2012): a bound from the largest eigenvalue and sorted columns;
               microseconds. Far above the variance for most data; its order is what counts.
             - "coarse-quantized" (q-CAPU): the same from a table; less than a microsecond.
@@ -277,7 +277,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             has one for each
         """
         rows = self._test_rows(X)
-        if method is None or per_class and method == "auto":
+        if method is None or (per_class and method == "auto"):
             method = "precise" if per_class else self._usual_method()
         elif method == "auto":
             method = self._posterior.quick_method()
@@ -514,7 +514,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         problem = task.problem(encoded, decision.noise)
         adapted = clone(decision.kernel)._adapt(X, problem.row_targets, decision.noise)
         operator = adapted.kernel._operator(adapted.value, X, number_of_threads(self.n_jobs))
-        if self.prediction == "quantized" and operator.offer(Matrix) is None:
+        if self.prediction == "quantized" and operator.offer(Pairwise) is None:
             require(operator, Tables, 'prediction="quantized"')
         seed = int(check_random_state(self.random_state).randint(2**31))
         rng = np.random.default_rng(seed)
@@ -570,6 +570,9 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         )
         if decision.left_out is not None:
             tuned, posterior, solution = self._with_tried_noise(task, decision.left_out, tuned, posterior, solution)
+        self._prepare(posterior, encoded.codec)
+        if decision.left_out is not None:
+            posterior = posterior.without_system()
         for name in SEARCH_ATTRIBUTES:
             self.__dict__.pop(name, None)
         self._set_fitted(task, encoded, tuned, posterior, solution, (0, n_samples))
@@ -640,7 +643,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             if found < loss:
                 tuned = replace(tuned, noise_value=tuned.noise_value * factor, given=other[0].given)
                 posterior, solution = other
-        return tuned, posterior.without_system(), solution
+        return tuned, posterior, solution
 
     def _is_decided_again(self, n_changed: int, forgets: bool) -> bool:
         """Whether an update decides anew what was left to data: when samples go, and now and then."""
@@ -741,6 +744,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
                 start=start if tuned.alpha is None else tuned.alpha,
                 keep=True,
             )
+        self._prepare(posterior, encoded.codec)
         self._set_fitted(task, encoded, tuned, posterior, solution, since_search)
 
     def _announce_approximation(self, before: KernelOperator, after: KernelOperator) -> None:
@@ -829,6 +833,9 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             self.__dict__.update(tuned.attributes())
         if self.verbose:
             self._say(self.in_words())
+
+    def _prepare(self, posterior: Posterior, codec: Codec) -> None:
+        """Make what predictions need of the kernel matrix, before that is released."""
 
     def _install(self, posterior: Any, codec: Codec, samples: Samples | None = None) -> None:
         """Predict with this posterior from now on, and learn further if there are the samples."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from histogp._core.data import Rows
-from histogp._core.operators.contract import Features, Matrix, Tables, require
+from histogp._core.operators.contract import Features, Pairwise, Tables, require
 from histogp._core.posterior import Posterior
 from histogp._core.predict_only import Predictor
 from histogp._core.predictors import Codec
@@ -54,7 +54,7 @@ def to_state(estimator: Any, writer: Writer, include_training: bool) -> None:
         return
     grid = None
     if posterior.operator.offer(Features) is None:
-        if posterior.operator.offer(Matrix) is None:
+        if posterior.operator.offer(Pairwise) is None:
             require(posterior.operator, Tables, "A model without its training samples")
         if estimator.prediction == "exact":
             raise ValueError(

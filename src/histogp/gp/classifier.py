@@ -11,8 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from histogp._classes import declared
 from histogp._core.data import Array
+from histogp._core.posterior import Posterior
 from histogp._core.predictors import Classes
 from histogp._core.probability import log_probabilities
+from histogp._core.variance import VarianceOptions
 from histogp._estimator import reading
 from histogp._sklearn import with_callbacks
 from histogp.gp._model import HistogramGP
@@ -297,13 +299,21 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         options = self._variance_options()
         if len(self.classes_) == 1:
             return np.zeros((rows.n_rows, 1))
-        if self.probability == "link":
-            return self._without_shortfall(self._posterior.link(options)).log_probabilities(self._mean_of(rows))
-        if self.probability == "temperature":
-            temperature = self._without_shortfall(self._posterior.temperature(options))
-            return log_probabilities(self._mean_of(rows), temperature)
-        dirichlet = self._posterior.with_training().dirichlet(options)
-        return np.log(self._without_shortfall(dirichlet.probabilities(rows, options)))
+        if self.probability == "dirichlet":
+            dirichlet = self._posterior.with_training().dirichlet(options)
+            return np.log(self._without_shortfall(dirichlet.probabilities(rows, options)))
+        found = self._without_shortfall(self._of_scores(self._posterior, options))
+        means = self._mean_of(rows)
+        return found.log_probabilities(means) if self.probability == "link" else log_probabilities(means, found)
+
+    def _of_scores(self, posterior: Any, options: VarianceOptions) -> tuple[Any, str | None]:
+        """What makes probabilities of scores: a link or a temperature; and a shortfall, or None."""
+        return posterior.link(options) if self.probability == "link" else posterior.temperature(options)
+
+    def _prepare(self, posterior: Posterior, codec: Any) -> None:
+        if posterior.needs_matrix and len(codec.classes) > 1 and self.probability != "dirichlet":
+            self._say("solved again, without some samples that probabilities come from")
+            self._of_scores(posterior, self._variance_options())
 
     @reading
     def novelty(self, X: Any, method: str = "auto") -> Array:

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from core.operators.test_pair_kernels import formula
 from histogp import ApproximationWarning, HistogramGPClassifier, load
-from histogp._core import probability
+from histogp._core import probability as left_out
 from histogp._core.data import Rows
 from histogp._core.operators import half_matrix, pair_operators
 from histogp._core.operators.half_matrix import HalfMatrix, half_bytes
@@ -49,7 +49,7 @@ def no_factors(monkeypatch):
     """Samples count as many."""
     monkeypatch.setattr(problem, "MOST_DENSE_SAMPLES", 10)
     monkeypatch.setattr(problem, "LARGEST_FACTOR", 10)
-    monkeypatch.setattr(probability, "FEWEST_SAMPLES", 10)
+    monkeypatch.setattr(left_out, "FEWEST_SAMPLES", 10)
 
 
 def half_operator(rows, kernel, n_threads=1):
@@ -144,9 +144,36 @@ def test_a_model_with_it_is_that_of_the_matrix(tmp_path, monkeypatch):
         close(one.predict_variance(TEST), expected.predict_variance(TEST), rtol=1e-5)
         # All training samples are nearest ones.
         close(one.predict_variance(TEST, "auto"), expected.predict_variance(TEST), rtol=1e-6)
-        close(one.predict_proba(TEST), expected.predict_proba(TEST), rtol=1e-4)
+        close(one.predict_proba(TEST), found.predict_proba(TEST))
         close(one.novelty(TEST), expected.novelty(TEST), rtol=1e-6)
     assert found.posterior_.quick_method == "nearest"
+
+
+@pytest.mark.usefixtures("no_factors")
+@pytest.mark.parametrize("weights", [None, "balanced-ovr"])
+@pytest.mark.parametrize("probability", ["link", "temperature"])
+def test_probabilities_are_fitted_to_samples_that_are_left_out_together(monkeypatch, weights, probability):
+    monkeypatch.setattr(left_out, "LEFT_OUT_PART", 2)
+    monkeypatch.setattr(left_out, "LEFT_OUT_TOL", 1e-8)
+    found = model(class_weight=weights, probability=probability).fit(X, LABELS)
+    posterior = found._posterior
+    assert posterior.operator._half is None
+    found.predict_proba(TEST)
+    assert posterior.operator._half is None  # what was needed of the matrix is there
+    rows = left_out.leave_rows_out(posterior, found._variance_options())
+    rest = np.setdiff1d(np.arange(N), rows.index)
+    assert len(rows.index) == N // 2
+    K = formula(X, X, KERNELS["sum"])
+    diagonals = np.broadcast_to(posterior.noise.diagonals(), posterior.targets.shape)
+    for output, (diagonal, targets) in enumerate(zip(diagonals.T, posterior.targets.T, strict=True)):
+        alpha = np.linalg.solve(K[np.ix_(rest, rest)] + np.diag(diagonal[rest]), targets[rest])
+        close(rows.means[:, output], K[np.ix_(rows.index, rest)] @ alpha, 1.0, rtol=1e-5)
+    fit = {"link": left_out.fit_link, "temperature": left_out.fit_temperature}[probability]
+    expected = fit(rows.means, LABELS[rows.index], np.ones(len(rows.index)))
+    value = posterior.lazy.present(probability)
+    if probability == "link":
+        value, expected = (np.array([one.temperature, one.bend]) for one in (value, expected))
+    close(value, expected, rtol=1e-4)
 
 
 @pytest.mark.usefixtures("no_factors")

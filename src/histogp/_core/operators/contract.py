@@ -255,6 +255,17 @@ class Matrix(Protocol):
 
 
 @runtime_checkable
+class Pairwise(Protocol):
+    """A kernel that is evaluated pair by pair: some of the training samples may stand for all.
+
+    pair_kernel : its frozen value
+    """
+
+    @property
+    def pair_kernel(self) -> Any: ...
+
+
+@runtime_checkable
 class Approximate(Protocol):
     """The matrix may not be that of the kernel itself.
 

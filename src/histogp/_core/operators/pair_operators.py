@@ -107,8 +107,8 @@ def restored(kernel: PairKernel, reader: Reader) -> PairKernel:
 class PairOperator(KernelOperator):
     """What operators of the matrix of a kernel that is evaluated pair by pair have in common.
 
-    Offers `Updates` and `Tuning`. A change of the samples that makes them too many, or few, makes an operator of
-    another kind of it.
+    Offers `Updates`, `Tuning` and `Pairwise`. A change of the samples that makes them too many, or few, makes an
+    operator of another kind of it.
 
     Parameters
     ----------
@@ -134,6 +134,10 @@ class PairOperator(KernelOperator):
     @property
     def column_cost(self) -> int:
         return self.n_samples
+
+    @property
+    def pair_kernel(self) -> PairKernel:
+        return self.kernel
 
     def diagonal(self, rows: Rows | None = None) -> Array:
         return self.kernel.own(self.rows if rows is None else rows)
