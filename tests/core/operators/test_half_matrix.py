@@ -9,7 +9,7 @@ from oracles import close, histograms
 from scipy import sparse
 
 from core.operators.test_pair_kernels import formula
-from histogp import ApproximationWarning, HistogramGPClassifier, load
+from histogp import ApproximationWarning, HistogramGPClassifier, HistogramGPRegressor, load
 from histogp._core import probability as left_out
 from histogp._core.data import Rows
 from histogp._core.operators import half_matrix, pair_operators
@@ -249,3 +249,26 @@ def test_no_tile_is_computed_twice(monkeypatch):
     found.predict_proba(TEST)
     found.predict_variance(TEST, "auto")
     assert len(made) == 1
+
+
+@pytest.mark.usefixtures("no_factors")
+def test_who_asks_for_a_variance_gets_the_quick_one(monkeypatch):
+    monkeypatch.setattr(nearest, "NEIGHBORS", 10)
+    kernel = KERNELS["sum"].set_params(approximation="single")
+    values = np.sin(5 * X[:, 0])
+    found = HistogramGPRegressor(kernel, noise=NOISE, normalize_y=False).fit(X, values)
+    quick = found.predict_variance(TEST, "nearest")
+    np.testing.assert_array_equal(found.predict_variance(TEST), quick)
+    close(found.predict(TEST, return_std=True)[1] ** 2, quick)
+    assert np.all(quick > found.predict_variance(TEST, "precise"))
+    few = HistogramGPRegressor(kernel, noise=NOISE, normalize_y=False).fit(X[:40], values[:40])
+    np.testing.assert_array_equal(few.predict_variance(TEST), few.predict_variance(TEST, "precise"))
+
+
+@pytest.mark.usefixtures("no_factors")
+def test_it_predicts_from_a_file_without_training_samples(tmp_path):
+    found = model(prediction="quantized").fit(X, LABELS)
+    found.save(tmp_path / "model", include_training=False)
+    restored = load(tmp_path / "model")
+    np.testing.assert_array_equal(restored.predict_proba(TEST), found.predict_proba(TEST))
+    close(found.decision_function(TEST), model().fit(X, LABELS).decision_function(TEST), rtol=1e-5)
