@@ -914,11 +914,10 @@ def test_above_the_samples_of_a_matrix_decisions_are_the_same(monkeypatch, cls, 
 
 
 def test_a_matrix_has_limits(monkeypatch):
-    rows = np.ones((60, 3))
     monkeypatch.setattr(_decisions, "memory_of_machine", lambda: 4 * 60**2)
-    assert suited_approximation(rows, 2) == "auto"  # which is exact
+    assert suited_approximation(60, 180, 2) == "auto"  # which is exact
     monkeypatch.setattr(f"{OPERATORS}.MOST_EXACT_SAMPLES", 50)
-    assert suited_approximation(rows, 2) == suited_approximation(sparse.csr_array(rows), 2) == "single"
+    assert suited_approximation(60, 180, 2) == "single"
     for name, limit in (
         (f"{OPERATORS}.MOST_SINGLE_SAMPLES", 59),
         ("histogp.gp._decisions.MOST_DIFFERENCES", 60 * 180 - 1),
@@ -927,9 +926,26 @@ def test_a_matrix_has_limits(monkeypatch):
     ):
         with monkeypatch.context() as changed:
             changed.setattr(name, limit)
-            assert suited_approximation(rows, 2) == "auto"
+            assert suited_approximation(60, 180, 2) == "auto"
+    monkeypatch.setattr(_decisions, "memory_of_machine", lambda: 2**40)
+    assert set(HistogramGPClassifier().fit(X, LABELS).approximation_) == {"float32"}
     groups = np.arange(len(LABELS)) // 2  # whose rows a matrix would have to be solved for together
     assert set(HistogramGPClassifier().fit(X, LABELS, groups=groups).approximation_) == {"nystroem"}
+    assert set(HistogramGPClassifier(solver="cholesky").fit(X, LABELS).approximation_) == {"nystroem"}  # factors
+
+
+def test_an_update_that_calls_for_another_approximation_decides_again(monkeypatch):
+    monkeypatch.setattr(_decisions, "memory_of_machine", lambda: 4 * 70**2)
+    monkeypatch.setattr(f"{OPERATORS}.MOST_EXACT_SAMPLES", 50)
+    model = HistogramGPClassifier().fit(X[:45], LABELS[:45])
+    for n, expected in ((55, "float32"), (60, "float32"), (75, "nystroem")):
+        before = model.kernel_
+        model.partial_fit(X[model.n_samples_ : n], LABELS[model.n_samples_ : n])
+        assert set(model.approximation_) == {expected}
+        if n != 60:  # between decisions
+            same_decisions(model, HistogramGPClassifier().fit(X[:n], LABELS[:n]))
+        else:
+            assert model.kernel_ is before
 
 
 @pytest.mark.parametrize("far", [1e6, -1e6])

@@ -189,7 +189,7 @@ def test_more_samples_than_have_a_matrix_are_approximated(monkeypatch):
         few, many = (kernel._operator(kernel._adapt(A).value, A) for A in (X[:30], X))
         assert isinstance(few, DenseOperator)
         assert isinstance(many, operator)
-    assert many.matrix().dtype == np.float32
+    assert many.approximated_by == "float32"
     monkeypatch.setattr(pair_operators, "MOST_SINGLE_SAMPLES", 35)
     exact = ExpChi2(12, beta=4.0, approximation="exact")
     with pytest.raises(ValueError, match=r'for which 40 samples are too many.*approximation="nystroem"\.$'):

@@ -18,6 +18,7 @@ from histogp._core.operators.contract import (
     Pairwise,
     Tables,
     cross_blocks,
+    is_costly,
     require,
     tuning_of,
     updates_of,
@@ -38,7 +39,7 @@ from histogp._core.repeats import LabeledScores, come_again, fit_to_left_out
 from histogp._core.search.feature_objective import FeatureObjective
 from histogp._core.search.objectives import bound_of, quadrature_of
 from histogp._core.search.space import Data
-from histogp._core.solvers import build_system, direct_options, system_kind, update_system
+from histogp._core.solvers import build_system, system_kind, update_system
 from histogp._core.solvers.factors import FeatureFactor
 from histogp._core.solvers.problem import (
     LARGEST_FACTOR,
@@ -273,14 +274,7 @@ class Posterior:
         """The best quick way to the variance itself."""
         if self.operator.offer(Tables) is not None:
             return "calibrated" if self.operator.n_samples > MOST_DENSE_SAMPLES else "precise"
-        return "nearest" if self.needs_matrix else "precise"
-
-    @property
-    def needs_matrix(self) -> bool:
-        """Whether what is solved for later needs the whole kernel: there are neither tables, features nor factors."""
-        if self.operator.offer(Tables) is not None or self.operator.offer(Features) is not None:
-            return False
-        return direct_options(self.operator, self.noise, SolverOptions()) is None
+        return "nearest" if is_costly(self.operator) else "precise"
 
     def calibration_error(self, options: VarianceOptions) -> tuple[float, str | None]:
         """The relative error of the variance "calibrated", zero where that is precise; and a shortfall, or None."""
@@ -348,7 +342,10 @@ class Posterior:
         def make() -> Any:
             found.append(leave_rows_out(self, options))
             rows, samples = self._readings_of(found[0])
-            return fit_to_left_out(fit, log_probabilities, rows, samples if self.given.group_of is None else None)
+            fitted = fit_to_left_out(fit, log_probabilities, rows, samples if self.given.group_of is None else None)
+            if is_costly(self.operator):
+                self.operator.release()
+            return fitted
 
         value = self.lazy.get(name, make, keep=True)
         return value, found[0].shortfall if found else None
@@ -376,6 +373,7 @@ class Posterior:
             codes = codes_of(given.targets)
             problem = DirichletProblem.build(self.operator, codes, n_classes, given.weights, given.row_of, rng)
             found, _ = condition(problem.operator, problem.given, options.solver, rng, seed=self.seed)
+            problem.operator.release()
             return Dirichlet(found, problem.center)
 
         return self.lazy.get("dirichlet", make)

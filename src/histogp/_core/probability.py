@@ -14,19 +14,19 @@ from scipy.special import log_softmax, softmax
 from histogp._core.data import Array, Rows, content_hash
 from histogp._core.groups import LeftOutGroups, members_of, whole_groups
 from histogp._core.likelihood import exact_likelihood
-from histogp._core.operators.contract import Features, KernelOperator, tuning_of, updates_of
+from histogp._core.operators.contract import Features, KernelOperator, is_costly, tuning_of, updates_of
 from histogp._core.solvers import build_system, direct_options, update_system
 from histogp._core.solvers.problem import Noise, SolverOptions, TrainingTargets
 from histogp._core.threads import single_threaded_blas
 from histogp._core.variance import VarianceOptions
 from histogp._core.variance.calibrated import CALIBRATED, FEWEST_SAMPLES
-from histogp._core.variance.nearest import NEAREST, nearest_variance
+from histogp._core.variance.nearest import nearest_variance
 
 # Samples up to which all are left out, one at a time, where that is done exactly, and how many of more.
 MOST_LEFT_OUT, SOME_LEFT_OUT = 4000, 500
-# The part of the samples that are left out together, where one at a time takes too long; the factor on their noise; and
-# the tolerance of their scores.
-LEFT_OUT_PART, SILENT_NOISE, LEFT_OUT_TOL = 20, 1e9, 0.03
+# The part of the samples that are left out together, where one at a time takes too long; the factor on their noise, or
+# on their variance if that is more; and the tolerance of their scores.
+LEFT_OUT_PART, SILENT_NOISE, LEFT_OUT_TOL = 20, 1e8, 0.03
 # Scores that are all smaller tell nothing about a temperature.
 NEGLIGIBLE_SCORE = 1e-9
 # Temperatures that make sense, as logarithms, for scores between -1 and 1.
@@ -79,9 +79,9 @@ def leave_rows_out(posterior: Any, options: VarianceOptions) -> LeftOut:
     """The mean ``y_i - alpha_i / [A^-1]_ii`` and the latent variance ``1 / [A^-1]_ii - noise_i`` of some rows.
 
     Exact where there are factors, up to about 2,000 rows or with features; above that the calibrated variance, whose
-    tables have not seen these rows, stands for the second. Without tables the rows, fewer than a twentieth, are left
-    out together by a second solution, and their variance is that by the nearest others. Rows of a group are left out
-    together.
+    tables have not seen these rows, stands for the second. With a matrix too large for factors the rows, a twentieth,
+    are left out together by a second solution, and their variance is that by the nearest others. Rows of a group are
+    left out together.
     """
     operator, noise, solver = posterior.operator, posterior.noise, options.solver
     targets, alpha, n = posterior.targets, posterior.alpha, operator.n_samples
@@ -93,12 +93,12 @@ def leave_rows_out(posterior: Any, options: VarianceOptions) -> LeftOut:
         most = MOST_LEFT_OUT if direct is not None and n <= MOST_LEFT_OUT else SOME_LEFT_OUT
         index = whole_groups(groups, _in_own_order(operator), most)
         return _leave_groups_out(posterior, posterior.systems(direct or solver), index, groups[index])
-    if direct is None and NEAREST.instead(operator) is None and CALIBRATED.instead(operator) is not None:
+    if is_costly(operator):
         index = np.sort(_in_own_order(operator)[: max(1, n // LEFT_OUT_PART)])
         known = updates_of(operator).training_rows().take(index)
-        means = _leave_out_together(posterior, index, solver)
+        means, shortfall = _leave_out_together(posterior, index, solver)
         latent_of = partial(nearest_variance, operator, noise.diagonals(), known, index)
-        return LeftOut(index, means, latent_of, _remainder(operator, index))
+        return LeftOut(index, means, latent_of, _remainder(operator, index), shortfall)
     if direct is not None or CALIBRATED.instead(operator) is not None:
         index = np.arange(n)
         most, some = (FEWEST_SAMPLES, FEWEST_SAMPLES) if direct is None else (MOST_LEFT_OUT, SOME_LEFT_OUT)
@@ -112,11 +112,15 @@ def leave_rows_out(posterior: Any, options: VarianceOptions) -> LeftOut:
     return LeftOut(index, means, lambda: latent, _remainder(operator, index), shortfall)
 
 
-def _leave_out_together(posterior: Any, index: Array, options: SolverOptions) -> Array:
-    """The means of training rows, (n, M), for a model of all others: with very much noise they say nothing."""
+def _leave_out_together(posterior: Any, index: Array, options: SolverOptions) -> tuple[Array, str | None]:
+    """The means of training rows, (n, M), for a model of all others: with very much noise they say nothing.
+
+    And a sentence if the solver fell short, or None.
+    """
     operator, noise, targets, start = posterior.operator, posterior.noise, posterior.targets, posterior.alpha.copy()
     sample = noise.sample.copy()
-    sample[index] *= SILENT_NOISE
+    of_outputs = noise.diagonals()[index].min(axis=1) / sample[index]
+    sample[index] = SILENT_NOISE * np.maximum(sample[index], operator.diagonal()[index] / of_outputs)
     others, start[index] = replace(noise, sample=sample), 0.0
     none, system = Rows.from_array(np.empty((0, operator.n_features))), posterior.kept_system
     if system is not None:
@@ -125,7 +129,10 @@ def _leave_out_together(posterior: Any, index: Array, options: SolverOptions) ->
         rng = np.random.default_rng(posterior.seed)
         system = build_system(operator, others, targets.shape[1], options, rng)
     solution = system.solve(targets, max(options.tol, LEFT_OUT_TOL), start=start)
-    return (targets - solution.residual - others.diagonals() * solution.values)[index]
+    means = (targets - solution.residual - others.diagonals() * solution.values)[index]
+    if solution.converged:
+        return means, None
+    return means, f"The solver stopped before probabilities were clear (max_iter={options.max_iter}): raise max_iter."
 
 
 def _in_own_order(operator: KernelOperator) -> Array:
@@ -330,7 +337,8 @@ class Dirichlet:
         if posterior.operator.n_samples < FEWEST_SAMPLES:
             spread, shortfall = posterior.variance_per_output(rows, options)
         else:
-            spread, shortfall = posterior.variance(rows, "calibrated", options)
+            method = "nearest" if is_costly(posterior.operator) else "calibrated"
+            spread, shortfall = posterior.variance(rows, method, options)
             spread = spread[:, None]
         draws = np.random.default_rng(posterior.seed).standard_normal((SOFTMAX_DRAWS // 2, 1, means.shape[1]))
         draws = np.concatenate([draws, -draws])

@@ -95,13 +95,9 @@ class Decision:
     left_out: Array | None = None
 
 
-def suited_approximation(X: Any, n_outputs: int) -> str:
-    """How a kernel for the classes of distinct samples is approximated, if it is: "single", or "auto" by landmarks.
-
-    X : an array or CSR, (N, D)
-    """
-    n = X.shape[0]
-    is_short = n * _number_of_nonzeros(X) <= MOST_DIFFERENCES and n**2 * n_outputs <= MOST_PRODUCTS
+def suited_approximation(n: int, n_nonzeros: int, n_outputs: int) -> str:
+    """How a kernel for classes of n distinct samples is approximated, if it is: "single", or "auto" by landmarks."""
+    is_short = n * n_nonzeros <= MOST_DIFFERENCES and n**2 * n_outputs <= MOST_PRODUCTS
     has_room = half_bytes(n) <= PART_OF_MEMORY * memory_of_machine()
     return "single" if has_matrix("single", n) and not has_matrix("auto", n) and is_short and has_room else "auto"
 
@@ -208,7 +204,7 @@ def _begins_at_zero(X: Any, lowest: Array) -> bool:
 
 def _keeps_zeros(X: Any) -> bool:
     """Whether most features are zero, so that they are not shifted."""
-    return _number_of_nonzeros(X) <= (1 - ZEROS_OF_COUNTS) * X.shape[0] * X.shape[1]
+    return number_of_nonzeros(X) <= (1 - ZEROS_OF_COUNTS) * X.shape[0] * X.shape[1]
 
 
 def _check_magnitude(largest: float) -> None:
@@ -220,7 +216,7 @@ def _check_magnitude(largest: float) -> None:
         )
 
 
-def _number_of_nonzeros(X: Any) -> int:
+def number_of_nonzeros(X: Any) -> int:
     return int(X.count_nonzero() if sparse.issparse(X) else np.count_nonzero(X))
 
 

@@ -21,6 +21,7 @@ from histogp._core.operators.contract import (
     Pairwise,
     Tables,
     approximation_of,
+    is_costly,
     require,
     tuning_of,
     updates_of,
@@ -47,6 +48,7 @@ from histogp.gp._decisions import (
     decide,
     left_open,
     likeness,
+    number_of_nonzeros,
     starting_kernels,
     suited_approximation,
     unusual_samples,
@@ -553,6 +555,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             found = {"kernel_": tuned.kernel, "noise_": tuned.noise_value, "_codec": codec, "_posterior": posterior}
             return {**found, **codec.attributes()}
 
+        keeps = decision.left_out is not None or is_costly(tuned.operator)
         posterior, solution = condition(
             tuned.operator,
             tuned.given,
@@ -566,12 +569,12 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
                 2,
                 reconstruction_attributes=lambda: state(encoded.codec, present(), residuals.max()),
             ),
-            keep=decision.left_out is not None,
+            keep=keeps,
         )
         if decision.left_out is not None:
             tuned, posterior, solution = self._with_tried_noise(task, decision.left_out, tuned, posterior, solution)
         self._prepare(posterior, encoded.codec)
-        if decision.left_out is not None:
+        if keeps:
             posterior = posterior.without_system()
         for name in SEARCH_ATTRIBUTES:
             self.__dict__.pop(name, None)
@@ -594,14 +597,13 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         unusual = unusual_samples(X, in_order[:UNIT_SAMPLES])
         kernels: list[Kernel] = [self._fit_kernel]
         if self._left_open != "noise":
-            scale, mean_square, approximation = 1.0, 1.0, "auto"
-            if task.is_classification and given.row_groups is None:
-                approximation = suited_approximation(X, given.row_targets.shape[1])
+            scale, mean_square = 1.0, 1.0
             if not task.is_classification:
                 targets, scatter = given.row_targets[in_order], given.row_scatter
                 scatter = None if scatter is None else scatter[in_order]
                 scale = variance_of(targets, given.row_weights[in_order], scatter)
                 mean_square = float(np.mean(targets**2)) or 1.0
+            approximation = self._suited_approximation(task, encoded, X.shape[0], number_of_nonzeros(X))
             kernels = list(starting_kernels(X, scale, unusual, mean_square, approximation))
             if self._left_open == "all":
                 noise, given = noise * scale, given.scaled(scale)
@@ -629,6 +631,12 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             n_threads=number_of_threads(self.n_jobs),
             report=report,
         )
+
+    def _suited_approximation(self, task: Task[Any], encoded: Encoded[Any], n_rows: int, n_nonzeros: int) -> str:
+        """How the kernel is approximated that is found for so many distinct rows, if it is."""
+        if not task.is_classification or encoded.samples.group_of is not None or self.solver == "cholesky":
+            return "auto"
+        return suited_approximation(n_rows, n_nonzeros, encoded.codec.n_outputs)
 
     def _with_tried_noise(
         self, task: Task[Any], left_out: Array, tuned: Tuned, posterior: Posterior, solution: Solution
@@ -668,7 +676,10 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         operator = updates.extend(added) if added.n_rows else posterior.operator
         alpha = np.concatenate([posterior.alpha, np.zeros((added.n_rows, posterior.alpha.shape[1]))])
         encoded = encoded.placed(numbered)
-        if self._is_decided_again(rows.n_rows, forgets=False):
+        is_outgrown = self._left_open in ("all", "kernel") and self.kernel_.approximation != self._suited_approximation(
+            task, encoded, operator.n_samples, operator.n_nonzeros
+        )
+        if is_outgrown or self._is_decided_again(rows.n_rows, forgets=False):
             self._learn_again(encoded, operator)
         else:
             self._resume(encoded, operator, added, alpha, rows.n_rows)
@@ -806,7 +817,6 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         since_search: tuple[int, int],
     ) -> None:
         """Set the fitted attributes."""
-        posterior.operator.release()
         self._say(f"solved: {solution.n_iterations} iterations, preconditioner rank {solution.rank}")
         if not (solution.converged or solution.stopped_by_callback):
             warn(
@@ -818,6 +828,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         self.kernel_ = tuned.kernel
         self.noise_ = tuned.noise_value
         codec, shortfall = task.complete_codec(encoded, posterior, self.noise_, self._options)
+        posterior.operator.release()
         if shortfall is not None:
             warn(shortfall, VarianceWarning)
         self._install(posterior, codec, encoded.samples)

@@ -27,7 +27,7 @@ from histogp._core.operators.pair_kernels import (
     mean_squared_differences,
 )
 from histogp._core.operators.pair_measures import Measure
-from histogp._core.operators.pair_operators import KINDS, has_matrix, pair_operator, restored
+from histogp._core.operators.pair_operators import KINDS, MOST_SINGLE_SAMPLES, has_matrix, pair_operator, restored
 from histogp.errors import ModelFileError
 from histogp.io.schema import Reader
 from histogp.kernels._base import Adapted, Kernel, check_pair, check_positive, heights_of, selected
@@ -78,7 +78,9 @@ class PairwiseKernel(Kernel):
         rows = Rows.from_state(reader, n_samples, n_features)
         if rows.values.min(initial=0.0) < 0 and not value.takes_any_sign:
             raise ModelFileError("its samples are negative.")
-        if value.map is None and not has_matrix(value.approximation.kind, n_samples):
+        if value.map is None and not (
+            has_matrix(value.approximation.kind, n_samples) and n_samples <= MOST_SINGLE_SAMPLES
+        ):
             raise ModelFileError("the features of its kernel are missing.")
         return pair_operator(rows, value, n_threads)
 
@@ -194,8 +196,8 @@ class Laplacian(_OfDistance):
         How an estimator works with the kernel.
 
         - "exact": with its matrix; 8 bytes for each pair of samples and as much for a factor. Above 12,000 samples
-          half of it in single precision, 2 bytes for each pair, and by iteration; that is rounding of one in ten
-          millions, which is far below the noise. More than 80,000 samples are refused.
+          half of it in single precision, 2 bytes for each pair, and by iteration: the model is that of the rounded
+          matrix, which needs noise of about 1e-5 of the prior variance or more. More than 80,000 samples are refused.
         - "single": as "exact", and above 80,000 samples as "auto".
         - "nystroem": by ``n_components`` landmarks among the training samples, chosen by randomly pivoted Cholesky
           factorization; time and memory linear in the number of samples.

@@ -9,7 +9,14 @@ from oracles import close, histograms
 from scipy import sparse
 
 from core.operators.test_pair_kernels import formula
-from histogp import ApproximationWarning, HistogramGPClassifier, HistogramGPRegressor, load
+from histogp import (
+    ApproximationWarning,
+    HistogramGPClassifier,
+    HistogramGPOneClass,
+    HistogramGPRegressor,
+    VarianceWarning,
+    load,
+)
 from histogp._core import probability as left_out
 from histogp._core.data import Rows
 from histogp._core.operators import half_matrix, pair_operators
@@ -70,11 +77,11 @@ def test_it_is_the_matrix_up_to_rounding(kernel, n_threads, make):
     K, V = formula(X, X, kernel), np.random.default_rng(0).standard_normal((N, 3))
     operator = half_operator(make(X), kernel, n_threads)
     whole = operator.matrix()
-    assert whole.dtype == np.float32
+    assert operator.half().tiles[0][0].dtype == np.float32
     close(whole, K, rtol=ROUNDING)
     np.testing.assert_array_equal(whole, whole.T)
     of_products = np.abs(K).max() * np.abs(V).sum(axis=0)
-    close(operator.matmat(V), whole.astype(float) @ V, of_products, rtol=1e-13)  # the rounded one is the model
+    close(operator.matmat(V), whole @ V, of_products, rtol=1e-13)  # the rounded one is the model
     close(operator.matmat(V, "single"), K @ V, of_products, rtol=ROUNDING)
     for index in ([3, 20, -1, 3], [69], []):
         columns = operator.columns(np.array(index, int))
@@ -101,19 +108,31 @@ def test_derivatives_are_those_of_the_matrix(kernel):
 
 
 def test_full_tiles_are_taken_over_by_more_samples():
-    operator = half_operator(X[:60], KERNELS["sum"])
+    rows = X / X.sum(axis=1, keepdims=True)
+    operator = half_operator(rows[:60], KERNELS["one"])
     before = operator.half()
-    longer = operator.extend(Rows.from_array(X[60:]))
+    longer = operator.extend(Rows.from_array(rows[60:]))
     after = longer.half()
     assert [mine is its for mine, its in zip(after.tiles, before.tiles, strict=False)] == [True, True, True, False]
     assert before.bounds[-2:].tolist() == [48, 60]  # the last tiles were not full
-    close(longer.matrix(), formula(X, X, KERNELS["sum"]), rtol=ROUNDING)
-    close(before.whole(), formula(X[:60], X[:60], KERNELS["sum"]), rtol=ROUNDING)
+    close(longer.matrix(), formula(rows, rows, KERNELS["one"]), rtol=ROUNDING)
+    close(operator.matrix(), formula(rows[:60], rows[:60], KERNELS["one"]), rtol=ROUNDING)
     fewer = longer.remove([0, 5])
     assert isinstance(fewer, HalfOperator)
-    kept = np.delete(X, [0, 5], axis=0)
-    close(fewer.matrix(), formula(kept, kept, KERNELS["sum"]), rtol=ROUNDING)
+    kept = np.delete(rows, [0, 5], axis=0)
+    close(fewer.matrix(), formula(kept, kept, KERNELS["one"]), rtol=ROUNDING)
     assert isinstance(fewer.remove(np.arange(20)), DenseOperator)
+
+
+def test_a_larger_kernel_value_is_another_unit():
+    kernel = HistogramIntersection() + Laplacian(unit=0.7)
+    operator = half_operator(X[:60], kernel)
+    operator.half()
+    more = 9 * X[60:]
+    longer = operator.extend(Rows.from_array(more))
+    assert longer.scale > operator.scale
+    everything = np.vstack([X[:60], more])
+    close(longer.matrix(), formula(everything, everything, kernel), rtol=ROUNDING)
 
 
 def test_it_takes_two_bytes_a_pair_and_goes_when_released(monkeypatch):
@@ -272,3 +291,55 @@ def test_it_predicts_from_a_file_without_training_samples(tmp_path):
     restored = load(tmp_path / "model")
     np.testing.assert_array_equal(restored.predict_proba(TEST), found.predict_proba(TEST))
     close(found.decision_function(TEST), model().fit(X, LABELS).decision_function(TEST), rtol=1e-5)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e-42, 1.0, 1e60, 1e150])
+def test_features_and_kernels_of_any_magnitude(unit):
+    """Single precision holds neither: the matrix is in units of the kernel, vectors in their own."""
+    parts = [HistogramIntersection(), Constant(unit)]
+    options = {"noise": 0.1 * unit, "tol": 1e-7, "solver": "cg"}
+    found = HistogramGPClassifier(Sum(parts, approximation="single"), **options).fit(X * unit, LABELS)
+    assert isinstance(found._posterior.operator, HalfOperator)
+    K, k = (formula(A, X, HistogramIntersection()) + 1 for A in (X, TEST))
+    targets = np.where(LABELS[:, None] == np.arange(3), 1.0, -1.0)
+    expected = k @ np.linalg.solve(K + 0.1 * np.eye(N), targets)
+    close(found.decision_function(TEST * unit), expected, rtol=1e-5)
+    close(found.predict_variance(TEST * unit, "nearest") / unit, found.predict_variance(TEST * unit) / unit, rtol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{"noise": 1e-6}, {"noise": 0.1, "sample_weight": 1e8}, {"scale": 1e8}])
+def test_left_out_samples_say_nothing_whatever_the_noise(monkeypatch, options):
+    monkeypatch.setattr(left_out, "LEFT_OUT_PART", 2)
+    kernel = Laplacian(unit=0.1, scale=options.get("scale", 1.0), approximation="single")
+    found = HistogramGPClassifier(kernel, noise=options.get("noise", NOISE), solver="cg", tol=1e-6)
+    found.fit(X, LABELS, sample_weight=np.full(N, options.get("sample_weight", 1.0)))
+    rows = left_out.leave_rows_out(found._posterior, found._variance_options())
+    rest = np.setdiff1d(np.arange(N), rows.index)
+    K = formula(X, X, Laplacian(unit=0.1))
+    expected = K[np.ix_(rows.index, rest)] @ np.linalg.solve(K[np.ix_(rest, rest)], found._posterior.targets[rest])
+    close(rows.means, expected, 1.0, rtol=0.05)  # a tolerance of scores
+
+
+def test_less_noise_than_rounding_is_refused_in_words():
+    rows = np.random.default_rng(0).normal(size=(400, 2))
+    model = HistogramGPClassifier(Gaussian(unit=20.0, approximation="single"), noise=1e-8, solver="cg")
+    with pytest.raises(ValueError, match="is not positive definite in float32; use a larger noise, at least about"):
+        model.fit(rows, rows[:, 0] > 0)
+
+
+@pytest.mark.usefixtures("no_factors")
+@pytest.mark.parametrize("probability", ["temperature", "dirichlet"])
+def test_no_matrix_is_kept(probability):
+    found = model(solver="cg").fit(X, LABELS)
+    found.set_params(probability=probability).predict_proba(TEST)
+    assert found._posterior.operator._half is None
+    dirichlet = found._posterior.lazy.present("dirichlet")
+    assert dirichlet is None or dirichlet.posterior.operator._half is None
+    inside = HistogramGPOneClass(KERNELS["sum"].set_params(approximation="single"), noise=NOISE, solver="cg").fit(X)
+    assert inside._posterior.operator._half is None
+
+
+@pytest.mark.filterwarnings("ignore::histogp.NotConvergedWarning")
+def test_a_second_solution_that_falls_short_is_warned_of():
+    with pytest.warns(VarianceWarning, match="before probabilities were clear"):
+        model(solver="cg", max_iter=2, preconditioner_rank=0).fit(X, LABELS)

@@ -315,6 +315,11 @@ def new_matrix(operator: KernelOperator) -> Array:
     return operator.matrix() if offered is None else offered.new_matrix()
 
 
+def is_costly(operator: KernelOperator) -> bool:
+    """Whether there is a matrix, but too large a one for factors, so that it is not to be made again without need."""
+    return operator.offer(Pairwise) is not None and operator.offer(Matrix) is None
+
+
 def approximation_of(operator: KernelOperator) -> str | None:
     """The name of the approximation of the kernel that an operator has, or None."""
     offered = operator.offer(Approximate)

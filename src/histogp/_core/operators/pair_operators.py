@@ -308,7 +308,8 @@ class DenseOperator(PairOperator):
 class HalfOperator(PairOperator):
     """Half of the matrix in single precision, for samples too many for factors: the rounded matrix is the model.
 
-    It is made when it is first needed, and kept until `release`. With a few samples more only what is new is computed.
+    It is made when it is first needed, in units of `scale`, and kept until `release`. Until then only what is new is
+    computed of a matrix with more samples.
     """
 
     def __init__(self, rows: Rows, kernel: PairKernel, n_threads: int = 1, known: HalfMatrix | None = None):
@@ -332,23 +333,29 @@ class HalfOperator(PairOperator):
         """Half of the matrix."""
         with self._lock:
             if self._half is None or self._half.n_samples < self.n_samples:
-                self._half = HalfMatrix.of(self.kernel, self.rows, self.n_threads, self._half)
+                self._half = HalfMatrix.of(self._in_unit(), self.rows, self.n_threads, self._half)
             return self._half
 
+    def _in_unit(self) -> PairKernel:
+        """The kernel divided by `scale`."""
+        return self.kernel.scaled(1 / self.scale)
+
     def matrix(self) -> Array:
-        return self.half().whole()
+        return self.half().whole().astype(np.float64) * self.scale
 
     def matmat(self, vectors: Array, precision: Precision = "double") -> Array:
         dtype = np.float32 if precision == "single" else np.float64
-        return self.half().times(vectors.astype(dtype, copy=False), self.n_threads)
+        units = np.array([power_of_two(largest) for largest in np.abs(vectors).max(axis=0, initial=0.0)])
+        return self.half().times((vectors / units).astype(dtype), self.n_threads) * units * self.scale
 
     def columns(self, index: Array, precision: Precision = "double") -> Array:
         out = self.half().columns(index)
-        return out.astype(np.float64) if precision == "double" else out / np.float32(self.scale)
+        return out.astype(np.float64) * self.scale if precision == "double" else out
 
     def table(self, alpha: Array) -> PairTable:
-        points = self.kernel.points(self.rows, np.float32, self.n_threads)
-        return PairTable(self.kernel, points, alpha.astype(np.float32))
+        kernel, unit = self._in_unit(), power_of_two(float(np.abs(alpha).max(initial=0.0)))
+        points = kernel.points(self.rows, np.float32, self.n_threads)
+        return PairTable(kernel, points, (alpha / unit).astype(np.float32), (unit, self.scale))
 
     def with_threads(self, n_threads: int) -> HalfOperator:
         return self if n_threads == self.n_threads else HalfOperator(self.rows, self.kernel, n_threads, self._half)
@@ -357,7 +364,10 @@ class HalfOperator(PairOperator):
         known, everything = self._half, self.rows.followed_by(rows)
         if known is None or everything.n_rows > MOST_SINGLE_SAMPLES:
             return pair_operator(everything, self.kernel, self.n_threads)
-        return HalfOperator(everything, self.kernel, self.n_threads, known)
+        longer = HalfOperator(everything, self.kernel, self.n_threads)
+        if longer.scale == self.scale:
+            longer._half = known
+        return longer
 
     def remove(self, index: Any) -> KernelOperator:
         kept = np.delete(np.arange(self.n_samples), np.asarray(index, int))
@@ -383,14 +393,19 @@ class HalfOperator(PairOperator):
 
 @dataclass(frozen=True, eq=False)
 class PairTable:
-    """``x -> k(x)^T alpha`` by kernel values with all training samples, as `PairKernel.points`; alpha (N, M)."""
+    """``x -> k(x)^T alpha`` by kernel values with all training samples, as `PairKernel.points`; alpha (N, M).
+
+    units : of alpha and of the kernel, which are factors of the result
+    """
 
     kernel: PairKernel
     points: Any
     alpha: Array
+    units: tuple[float, float] = (1.0, 1.0)
 
     def evaluate(self, rows: Rows, n_threads: int = 1) -> Array:
-        return weighted_cross(self.kernel, rows, self.points, self.alpha, n_threads)
+        out = weighted_cross(self.kernel, rows, self.points, self.alpha, n_threads)
+        return out if self.units == (1.0, 1.0) else out * self.units[0] * self.units[1]
 
 
 def weighted_cross(kernel: PairKernel, rows: Rows, points: Any, weights: Array, n_threads: int = 1) -> Array:

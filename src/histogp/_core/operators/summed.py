@@ -76,6 +76,10 @@ class SumOperator(KernelOperator):
         few = [most for part in parts if (most := tuning_of(part).most_searched) is not None]
         self.most_searched = min(few, default=None)
 
+    @property
+    def column_cost(self) -> int:
+        return sum(part.column_cost for part in self.parts)
+
     def _each(self, change: Callable[[KernelOperator], Any]) -> SumOperator:
         """The sum of changed parts."""
         return SumOperator(self.kernel, tuple(change(part) for part in self.parts))

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from histogp._core.data import Array, Rows
-from histogp._core.operators.contract import KernelOperator, Precision
+from histogp._core.operators.contract import KernelOperator, Precision, approximation_of
 from histogp._core.solvers.preconditioner import Preconditioner, make_preconditioner
 from histogp._core.solvers.problem import SINGLE_PRECISION_TOL, Callback, Noise, Solution, SolverOptions, relative
 from histogp._core.solvers.system import FEWEST_OUTPUTS, MOST_OUTPUTS, System
@@ -151,6 +151,7 @@ class _Iteration:
         self.tol = tol
         largest = np.abs(sides).max(axis=0)
         self.scale = np.where(largest > 0, largest, 1.0)
+        self.is_rounded = approximation_of(operator) == "float32"
         self.b = sides / self.scale
         # A single vector gains little from single precision, less than the iterations that it costs.
         single = tol >= SINGLE_PRECISION_TOL and sides.shape[1] > 1
@@ -210,6 +211,8 @@ class _Iteration:
             while self.n_iterations < max_iter:
                 q = self.multiply(p, active)
                 curvature = _dots(p, q)
+                if self.is_rounded and np.any((curvature <= 0) & (rz > 0)):
+                    raise ValueError(self.too_little_noise())
                 step = np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > 0)
                 x += step * p
                 r -= step * q
@@ -239,6 +242,14 @@ class _Iteration:
             self.x[:, active] = x
         everything[:, given] = r
         return everything
+
+    def too_little_noise(self) -> str:
+        """What to say where rounding of the matrix is more than the noise."""
+        rounding = 2 * np.sqrt(self.operator.n_samples) * np.finfo(np.float32).eps * self.operator.diagonal().mean()
+        return (
+            f"The kernel matrix with noise {self.diagonals.min():g} is not positive definite in float32; use a larger "
+            f"noise, at least about {rounding:.0e} here."
+        )
 
     def n_blocks(self, n_columns: int) -> int:
         return -(-n_columns // self.operator.block_width)

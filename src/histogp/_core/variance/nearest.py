@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 
 from histogp._core.data import Array, Rows
 from histogp._core.operators.contract import Features, KernelOperator, cross_blocks, updates_of
+from histogp._core.solvers.factors import Factor
 from histogp._core.threads import suited_blas
 from histogp._core.variance import Variance, VarianceMethod, VarianceOptions
 
@@ -45,10 +45,10 @@ def nearest_variance(operator: KernelOperator, noise: Array, rows: Rows, left_ou
     out = np.repeat(prior[:, None], noise.shape[1], axis=1)
     if most < 1:
         return out
-    least_noise = noise.min(axis=1)
+    root = np.sqrt(own + noise.min(axis=1))
     with suited_blas(0.0):
         for some, kernel in cross_blocks(operator, rows):
-            explained = kernel**2 / (own + least_noise)
+            explained = np.abs(kernel) / root
             if left_out is not None:
                 explained[np.arange(len(kernel)), left_out[some]] = -1.0
             nearest = np.argpartition(-explained, most - 1, axis=1)[:, :most]
@@ -56,8 +56,5 @@ def nearest_variance(operator: KernelOperator, noise: Array, rows: Rows, left_ou
                 known = training.take(index)
                 matrix, k = operator.cross(known, known), kernel[place - some.start, index]
                 for output, diagonal in enumerate(noise[index].T):
-                    system = matrix.copy()
-                    system[np.diag_indices(most)] += diagonal
-                    half = linalg.solve_triangular(linalg.cholesky(system, lower=True), k, lower=True)
-                    out[place, output] -= half @ half
+                    out[place, output] -= k @ Factor.of(matrix.copy(), diagonal).solve(k)
     return np.clip(out, 0.0, prior[:, None])
