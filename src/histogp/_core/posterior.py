@@ -18,7 +18,6 @@ from histogp._core.operators.contract import (
     Pairwise,
     Tables,
     cross_blocks,
-    is_costly,
     require,
     tuning_of,
     updates_of,
@@ -274,7 +273,7 @@ class Posterior:
         """The best quick way to the variance itself."""
         if self.operator.offer(Tables) is not None:
             return "calibrated" if self.operator.n_samples > MOST_DENSE_SAMPLES else "precise"
-        return "nearest" if is_costly(self.operator) else "precise"
+        return "nearest" if self.operator.is_costly else "precise"
 
     def calibration_error(self, options: VarianceOptions) -> tuple[float, str | None]:
         """The relative error of the variance "calibrated", zero where that is precise; and a shortfall, or None."""
@@ -343,7 +342,7 @@ class Posterior:
             found.append(leave_rows_out(self, options))
             rows, samples = self._readings_of(found[0])
             fitted = fit_to_left_out(fit, log_probabilities, rows, samples if self.given.group_of is None else None)
-            if is_costly(self.operator):
+            if self.operator.is_costly:
                 self.operator.release()
             return fitted
 

@@ -14,7 +14,7 @@ from scipy.special import log_softmax, softmax
 from histogp._core.data import Array, Rows, content_hash
 from histogp._core.groups import LeftOutGroups, members_of, whole_groups
 from histogp._core.likelihood import exact_likelihood
-from histogp._core.operators.contract import Features, KernelOperator, is_costly, tuning_of, updates_of
+from histogp._core.operators.contract import Features, KernelOperator, tuning_of, updates_of
 from histogp._core.solvers import build_system, direct_options, update_system
 from histogp._core.solvers.problem import Noise, SolverOptions, TrainingTargets
 from histogp._core.threads import single_threaded_blas
@@ -93,7 +93,7 @@ def leave_rows_out(posterior: Any, options: VarianceOptions) -> LeftOut:
         most = MOST_LEFT_OUT if direct is not None and n <= MOST_LEFT_OUT else SOME_LEFT_OUT
         index = whole_groups(groups, _in_own_order(operator), most)
         return _leave_groups_out(posterior, posterior.systems(direct or solver), index, groups[index])
-    if is_costly(operator):
+    if operator.is_costly:
         index = np.sort(_in_own_order(operator)[: max(1, n // LEFT_OUT_PART)])
         known = updates_of(operator).training_rows().take(index)
         means, shortfall = _leave_out_together(posterior, index, solver)
@@ -337,7 +337,7 @@ class Dirichlet:
         if posterior.operator.n_samples < FEWEST_SAMPLES:
             spread, shortfall = posterior.variance_per_output(rows, options)
         else:
-            method = "nearest" if is_costly(posterior.operator) else "calibrated"
+            method = "nearest" if posterior.operator.is_costly else "calibrated"
             spread, shortfall = posterior.variance(rows, method, options)
             spread = spread[:, None]
         draws = np.random.default_rng(posterior.seed).standard_normal((SOFTMAX_DRAWS // 2, 1, means.shape[1]))

@@ -97,9 +97,11 @@ class Decision:
 
 def suited_approximation(n: int, n_nonzeros: int, n_outputs: int) -> str:
     """How a kernel for classes of n distinct samples is approximated, if it is: "single", or "auto" by landmarks."""
+    if has_matrix("auto", n) or not has_matrix("single", n):
+        return "auto"
     is_short = n * n_nonzeros <= MOST_DIFFERENCES and n**2 * n_outputs <= MOST_PRODUCTS
     has_room = half_bytes(n) <= PART_OF_MEMORY * memory_of_machine()
-    return "single" if has_matrix("single", n) and not has_matrix("auto", n) and is_short and has_room else "auto"
+    return "single" if is_short and has_room else "auto"
 
 
 def starting_kernels(

@@ -21,7 +21,6 @@ from histogp._core.operators.contract import (
     Pairwise,
     Tables,
     approximation_of,
-    is_costly,
     require,
     tuning_of,
     updates_of,
@@ -555,7 +554,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             found = {"kernel_": tuned.kernel, "noise_": tuned.noise_value, "_codec": codec, "_posterior": posterior}
             return {**found, **codec.attributes()}
 
-        keeps = decision.left_out is not None or is_costly(tuned.operator)
+        keeps = decision.left_out is not None or tuned.operator.is_costly
         posterior, solution = condition(
             tuned.operator,
             tuned.given,
@@ -573,7 +572,8 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         )
         if decision.left_out is not None:
             tuned, posterior, solution = self._with_tried_noise(task, decision.left_out, tuned, posterior, solution)
-        self._prepare(posterior, encoded.codec)
+        if operator.is_costly:
+            self._prepare(posterior, encoded.codec)
         if keeps:
             posterior = posterior.without_system()
         for name in SEARCH_ATTRIBUTES:
@@ -755,7 +755,8 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
                 start=start if tuned.alpha is None else tuned.alpha,
                 keep=True,
             )
-        self._prepare(posterior, encoded.codec)
+        if operator.is_costly:
+            self._prepare(posterior, encoded.codec)
         self._set_fitted(task, encoded, tuned, posterior, solution, since_search)
 
     def _announce_approximation(self, before: KernelOperator, after: KernelOperator) -> None:
@@ -846,7 +847,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             self._say(self.in_words())
 
     def _prepare(self, posterior: Posterior, codec: Codec) -> None:
-        """Make what predictions need of the kernel matrix, before that is released."""
+        """Make what predictions need of a costly kernel matrix, before that is released."""
 
     def _install(self, posterior: Any, codec: Codec, samples: Samples | None = None) -> None:
         """Predict with this posterior from now on, and learn further if there are the samples."""

@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from histogp._classes import declared
 from histogp._core.data import Array
-from histogp._core.operators.contract import is_costly
 from histogp._core.posterior import Posterior
 from histogp._core.predictors import Classes
 from histogp._core.probability import log_probabilities
@@ -312,7 +311,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         return posterior.link(options) if self.probability == "link" else posterior.temperature(options)
 
     def _prepare(self, posterior: Posterior, codec: Any) -> None:
-        if is_costly(posterior.operator) and len(codec.classes) > 1 and self.probability != "dirichlet":
+        if len(codec.classes) > 1 and self.probability != "dirichlet":
             self._say("solved again, without some samples that probabilities come from")
             self._without_shortfall(self._of_scores(posterior, self._variance_options()))
 

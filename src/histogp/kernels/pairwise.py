@@ -27,7 +27,7 @@ from histogp._core.operators.pair_kernels import (
     mean_squared_differences,
 )
 from histogp._core.operators.pair_measures import Measure
-from histogp._core.operators.pair_operators import KINDS, MOST_SINGLE_SAMPLES, has_matrix, pair_operator, restored
+from histogp._core.operators.pair_operators import KINDS, has_matrix, pair_operator, restored
 from histogp.errors import ModelFileError
 from histogp.io.schema import Reader
 from histogp.kernels._base import Adapted, Kernel, check_pair, check_positive, heights_of, selected
@@ -78,9 +78,7 @@ class PairwiseKernel(Kernel):
         rows = Rows.from_state(reader, n_samples, n_features)
         if rows.values.min(initial=0.0) < 0 and not value.takes_any_sign:
             raise ModelFileError("its samples are negative.")
-        if value.map is None and not (
-            has_matrix(value.approximation.kind, n_samples) and n_samples <= MOST_SINGLE_SAMPLES
-        ):
+        if value.map is None and not has_matrix(value.approximation.kind, n_samples):
             raise ModelFileError("the features of its kernel are missing.")
         return pair_operator(rows, value, n_threads)
 

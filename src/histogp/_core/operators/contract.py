@@ -37,9 +37,10 @@ class KernelOperator(ABC):
     n_threads : parts in which compiled loops run; results depend on it in rounding only
     scale : the unit of single-precision columns, a power of two: float32 cannot hold features of any magnitude
     cost : numbers that one product with a vector visits, mostly non-zeros of the data: to choose between algorithms
-    column_cost : numbers that one column visits
+    column_cost : numbers that one column visits, or None for as many as a product
     n_nonzeros : of the training samples
     block_width : vectors that a product handles together; fewer cost as much
+    is_costly : whether there is a matrix, too large for factors, that is not to be made again without need
     """
 
     n_samples: int
@@ -50,6 +51,8 @@ class KernelOperator(ABC):
     cost: int
     n_nonzeros: int
     block_width: int
+    column_cost: int | None = None
+    is_costly = False
 
     @abstractmethod
     def matmat(self, vectors: Array, precision: Precision = "double") -> Array:
@@ -86,11 +89,6 @@ class KernelOperator(ABC):
     @abstractmethod
     def release(self) -> None:
         """Drop what was derived for speed; it comes back when it is needed."""
-
-    @property
-    def column_cost(self) -> int:
-        """Numbers that one column visits: as many as a product, unless the matrix is there."""
-        return self.cost
 
     def offer(self, capability: type[Capability]) -> Capability | None:
         """What implements the capability here, or None."""
@@ -313,11 +311,6 @@ def new_matrix(operator: KernelOperator) -> Array:
     """K, (N, N), which the caller may overwrite; an operator that has a matrix at hand does not keep this one."""
     offered = operator.offer(Matrix)
     return operator.matrix() if offered is None else offered.new_matrix()
-
-
-def is_costly(operator: KernelOperator) -> bool:
-    """Whether there is a matrix, but too large a one for factors, so that it is not to be made again without need."""
-    return operator.offer(Pairwise) is not None and operator.offer(Matrix) is None
 
 
 def approximation_of(operator: KernelOperator) -> str | None:

@@ -48,22 +48,20 @@ COPIED_ROWS = 512
 def pair_operator(rows: Rows, kernel: PairKernel, n_threads: int = 1) -> KernelOperator:
     """The operator that the kernel's approximation calls for, with so many training samples."""
     kind = kernel.approximation.kind
-    if kernel.map is not None or not has_matrix(kind, rows.n_rows):
-        return ApproximateOperator(rows, kernel, n_threads)
-    if rows.n_rows <= MOST_EXACT_SAMPLES:
-        return DenseOperator(rows, kernel, n_threads)
-    if rows.n_rows > MOST_SINGLE_SAMPLES:
+    if kind == "exact" and rows.n_rows > MOST_SINGLE_SAMPLES:
         raise ValueError(
             f'approximation="exact" needs the kernel matrix, for which {rows.n_rows:,} samples are too many: learn '
             f'from at most {MOST_SINGLE_SAMPLES:,} of them, or choose approximation="nystroem".'
         )
-    return HalfOperator(rows, kernel, n_threads)
+    if kernel.map is not None or not has_matrix(kind, rows.n_rows):
+        return ApproximateOperator(rows, kernel, n_threads)
+    return (DenseOperator if rows.n_rows <= MOST_EXACT_SAMPLES else HalfOperator)(rows, kernel, n_threads)
 
 
 def has_matrix(kind: str, n_rows: int) -> bool:
     """Whether an approximation of that kind comes to the kernel matrix for so many samples."""
-    most = {"auto": MOST_EXACT_SAMPLES, "single": MOST_SINGLE_SAMPLES}
-    return kind == "exact" or n_rows <= most.get(kind, -1)
+    most = {"auto": MOST_EXACT_SAMPLES, "exact": MOST_SINGLE_SAMPLES, "single": MOST_SINGLE_SAMPLES}
+    return n_rows <= most.get(kind, -1)
 
 
 def choose_map(kernel: PairKernel, rows: Rows, n_threads: int) -> Any:
@@ -125,15 +123,11 @@ class PairOperator(KernelOperator):
         """Keep the samples; the matrix is not made yet."""
         self.rows = rows
         self.n_samples, self.n_features = rows.n_rows, rows.n_columns
-        self.cost, self.n_nonzeros = self.n_samples**2, len(rows.values)
+        self.cost, self.column_cost, self.n_nonzeros = self.n_samples**2, self.n_samples, len(rows.values)
         self.kernel: PairKernel = kernel
         self.n_threads = n_threads
         self._lock = threading.Lock()
         self.scale = power_of_two(float(kernel.own(rows).max(initial=0.0)))
-
-    @property
-    def column_cost(self) -> int:
-        return self.n_samples
 
     @property
     def pair_kernel(self) -> PairKernel:
@@ -311,6 +305,8 @@ class HalfOperator(PairOperator):
     It is made when it is first needed, in units of `scale`, and kept until `release`. Until then only what is new is
     computed of a matrix with more samples.
     """
+
+    is_costly = True
 
     def __init__(self, rows: Rows, kernel: PairKernel, n_threads: int = 1, known: HalfMatrix | None = None):
         """Keep the samples; ``known`` is the matrix of the first of them, or of all, if it is there."""

@@ -68,6 +68,7 @@ class SumOperator(KernelOperator):
         self.n_samples, self.n_features = parts[0].n_samples, kernel.n_features
         self.n_nonzeros = min(part.n_nonzeros for part in parts)
         self.cost = sum(part.cost for part in parts)
+        self.column_cost = sum(part.column_cost or part.cost for part in parts)
         completed = [replace(child, kernel=part.kernel) for child, part in zip(kernel.children, parts, strict=True)]
         self.kernel: SummedKernel = replace(kernel, children=tuple(completed), kinds=tuple(map(type, parts)))
         self.n_threads = parts[0].n_threads
@@ -75,10 +76,6 @@ class SumOperator(KernelOperator):
         self.scale = power_of_two(sum(part.scale for part in parts))
         few = [most for part in parts if (most := tuning_of(part).most_searched) is not None]
         self.most_searched = min(few, default=None)
-
-    @property
-    def column_cost(self) -> int:
-        return sum(part.column_cost for part in self.parts)
 
     def _each(self, change: Callable[[KernelOperator], Any]) -> SumOperator:
         """The sum of changed parts."""

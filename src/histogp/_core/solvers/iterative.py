@@ -151,7 +151,6 @@ class _Iteration:
         self.tol = tol
         largest = np.abs(sides).max(axis=0)
         self.scale = np.where(largest > 0, largest, 1.0)
-        self.is_rounded = approximation_of(operator) == "float32"
         self.b = sides / self.scale
         # A single vector gains little from single precision, less than the iterations that it costs.
         single = tol >= SINGLE_PRECISION_TOL and sides.shape[1] > 1
@@ -211,7 +210,7 @@ class _Iteration:
             while self.n_iterations < max_iter:
                 q = self.multiply(p, active)
                 curvature = _dots(p, q)
-                if self.is_rounded and np.any((curvature <= 0) & (rz > 0)):
+                if np.any((curvature <= 0) & (rz > 0)) and approximation_of(self.operator) == "float32":
                     raise ValueError(self.too_little_noise())
                 step = np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > 0)
                 x += step * p

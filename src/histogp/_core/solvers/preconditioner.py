@@ -314,7 +314,7 @@ def _cost_model(operator: KernelOperator, noise: Noise, n_outputs: int, options:
     return CostModel(
         n_rows=operator.n_samples,
         cost=operator.cost,
-        column_cost=operator.column_cost,
+        column_cost=operator.column_cost or operator.cost,
         n_outputs=n_outputs,
         n_blocks=-(-n_outputs // operator.block_width),
         tol=options.tol,
