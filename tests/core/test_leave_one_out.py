@@ -195,6 +195,7 @@ def test_equal_samples_come_again_or_are_copies():
     assert come_again(np.vstack([single, twins]), sure)  # most rows have one sample
     assert not come_again(np.vstack([twins, twins, twins]), np.tile([[0.7, 0.3]], (6, 1)))  # never differ
     assert come_again(np.ones((6, 2)), np.tile([[0.5, 0.5]], (6, 1)))  # differ as often as predicted
+    assert not come_again(np.vstack([single, 1.37 * twins]), sure)  # weights that are no numbers of samples
     assert not come_again(np.vstack([single[:2], 3 * np.eye(2)[[0, 0, 0, 0]]]), sure)  # one class was repeated
 
 

@@ -15,6 +15,8 @@ Fitted = TypeVar("Fitted")
 # at least this part of the rows, in every class, has one sample: then equal ones are no copies, but come again.
 REAL_DISAGREEMENT = 0.5
 SINGLE_PART = 0.5
+# What a number of samples may be off by, relatively, because of rounding.
+WHOLE_NUMBER = 1e-6
 # Samples of a row from which on there are several; weights need not be whole numbers.
 SEVERAL = 2 - 1e-9
 # Rows below which predictions without one of them say little, and what rounding may make of equal labels.
@@ -89,13 +91,14 @@ def come_again(counts: Array, predicted: Array | None = None) -> bool:
     """Whether equal samples are repeated measurements, such as new samples will be, too, and no copies of one sample.
 
     They are if at least half of the rows of every class have one sample; or if labels of equal samples differ at least
-    half as often as is predicted, or at all where there are few rows to predict from.
+    half as often as is predicted, or at all where there are few rows to predict from. Never if counts are weights that
+    are no numbers of samples: these say how much a sample matters, not that it comes again.
 
     counts : (n, n_classes), how often rows have each class, or (n, 1) for values
     predicted : (n, n_classes), probabilities of the classes of rows without any of their samples
     """
     total, codes = counts.sum(axis=1), counts.argmax(axis=1)
-    if total.max(initial=0.0) < SEVERAL:
+    if total.max(initial=0.0) < SEVERAL or np.any(np.abs(total - np.rint(total)) > WHOLE_NUMBER * total):
         return False
     if np.all(np.bincount(codes, total < SEVERAL) >= SINGLE_PART * np.bincount(codes)):
         return True

@@ -249,7 +249,8 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             - "fine" (FAPU): a bound from above by ``n_eigenvectors`` leading eigenvectors; a tenth of a millisecond,
               in proportion to the number of training samples.
             - "nearest": a bound from above, the variance given no others than the 512 training samples that explain
-              most of a row each; mostly a few percent too large. Some milliseconds.
+              most of a row each. With noise it is mostly a few percent too large, without noise up to twice as large
+              where many samples say a little each. Some milliseconds.
             - "coarse" (CAPU, or RAPU in the paper of 2012): a bound from the largest eigenvalue and sorted columns;
               microseconds. Far above the variance for most data; its order is what counts.
             - "coarse-quantized" (q-CAPU): the same from a table; less than a microsecond.

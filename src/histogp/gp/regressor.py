@@ -268,7 +268,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         return_std : bool, default=False
             Whether to return standard deviations of an observation at each row, that is with the noise: the square
-            root of ``predict_variance(X)``.
+            root of ``predict_variance(X)``, which is a bound where the kernel matrix is in single precision.
         return_cov : bool, default=False
             Whether to return the covariance of observations at all rows, with the noise on its diagonal.
 
