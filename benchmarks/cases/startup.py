@@ -22,7 +22,7 @@ from sklearn.datasets import load_digits
 from histogp import HistogramGPClassifier
 X, y = load_digits(return_X_y=True)
 start = perf_counter()
-HistogramGPClassifier(noise=100{}).fit(X, y)
+HistogramGPClassifier({}).fit(X, y)
 print(perf_counter() - start)
 """
 
@@ -41,7 +41,7 @@ def startup(repeats: int = 5) -> dict[str, float]:
     peers = float(np.median([_run(IMPORT.format(", ".join(used)))[0] for _ in range(repeats)]))
     with tempfile.TemporaryDirectory() as cache:
         # Cold: the iterative solver, which compiles most.
-        cold, said = _run(FIT.format(", solver='cg'"), NUMBA_CACHE_DIR=cache)
+        cold, said = _run(FIT.format("solver='cg'"), NUMBA_CACHE_DIR=cache)
         _run(FIT.format(""), NUMBA_CACHE_DIR=cache)
         warm, _ = _run(FIT.format(""), NUMBA_CACHE_DIR=cache)
     return {

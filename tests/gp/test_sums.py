@@ -372,7 +372,7 @@ WRONG = {
         "is a sum of its own, and the sum has weights",
     ),
     "a shift": (Sum([Laplacian()], shift=[1.0, 2.0]), "shift must be one finite number, or one for each of the 6"),
-    "a norm": (Sum([Laplacian()], normalize="l2"), 'normalize must be "l1" or None'),
+    "a norm": (Sum([Laplacian()], normalize="l2"), 'normalize must be "l1", a mask of features or None'),
     "a shift of parts": (
         Sum([Laplacian()], shift=1.0, approximation="parts"),
         'approximation="parts" shares nothing: with shift take another approximation',

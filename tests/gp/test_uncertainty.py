@@ -126,7 +126,7 @@ def test_several_numbers_of_eigenvectors_give_a_column_each():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "best"}, "Unknown method 'best'; known are 'precise'"),
+        ({"method": "best"}, "Unknown method 'best'; known are 'auto', 'precise'"),
         ({"n_eigenvectors": -1}, "n_eigenvectors"),
         ({"n_eigenvectors": 1.5}, "n_eigenvectors"),
         ({"n_eigenvectors": []}, "n_eigenvectors"),

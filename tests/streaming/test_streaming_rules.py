@@ -10,7 +10,8 @@ from oracles import close, histograms
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
 
-from histogp import feature_maps, kernels, streaming
+import histogp
+from histogp import active, datasets, feature_maps, kernels, streaming
 from histogp.feature_maps import AdditiveChi2Map, BlockMap, ExpChi2Sampler
 from histogp.feature_maps._adapters import as_map, fit_map
 from histogp.streaming import (
@@ -61,11 +62,17 @@ def test_all_models_are_here():
 
 
 def test_what_draws_at_random_has_a_seed_by_default():
-    packages = (streaming, feature_maps, kernels)
-    made = {name: getattr(package, name) for package in packages for name in package.__all__}
-    found = {name: signature(one).parameters for name, one in made.items() if callable(one)}
+    packages = (histogp, active, datasets, streaming, feature_maps, kernels)
+    names = [
+        (package, name) for package in packages for name in package.__all__ if not name.endswith(("Warning", "Error"))
+    ]
+    made = {name: getattr(package, name) for package, name in names}
+    found = {
+        name: signature(one).parameters for name, one in made.items() if callable(one) and not name.endswith("Warning")
+    }
     seeds = {name: given["random_state"].default for name, given in found.items() if "random_state" in given}
     assert {"StreamingRidge", "StreamingRidgeClassifier", "ExpChi2Sampler", "SkewedChi2Map", "ExpChi2"} <= set(seeds)
+    assert {"HistogramGPClassifier", "ActiveLearner", "make_bags_of_words"} <= set(seeds)
     assert set(seeds.values()) == {0}
 
 

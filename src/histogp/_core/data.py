@@ -241,10 +241,11 @@ class Rows(Compressed):
         dense[np.abs(dense) <= ROUNDED_SHARE * np.abs(shift)] = 0.0
         return Rows.from_array(dense, n_threads)
 
-    def divided_by_sums(self) -> Rows:
-        """Rows whose absolute values add up to one; rows without non-zeros stay as they are."""
-        sums = self.row_sums(np.abs(self.values))
-        return self.with_values(self.values / np.repeat(sums, self.counts))
+    def divided_by_sums(self, counted: Array) -> Rows:
+        """Rows whose absolute values in the columns ``counted``, a mask (D,), add up to one, unless all are zero."""
+        sizes = np.abs(self.values)
+        sums = self.row_sums(sizes if counted.all() else sizes * counted[self.column_of])
+        return self.with_values(self.values / np.repeat(np.where(sums > 0, sums, 1.0), self.counts))
 
     def by_sign(self) -> Rows:
         """Rows of absolute values in twice as many columns: first those of positive values, then of negative ones."""

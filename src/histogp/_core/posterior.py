@@ -25,6 +25,7 @@ from histogp._core.operators.contract import (
 from histogp._core.predict_only import Predictor, read_tables, write_features, write_tables
 from histogp._core.predictors import QuantizedMean, Table, codes_of
 from histogp._core.probability import (
+    FREQUENCIES,
     Dirichlet,
     DirichletProblem,
     LeftOut,
@@ -273,7 +274,11 @@ class Posterior:
         """The best quick way to the variance itself."""
         if self.operator.offer(Tables) is not None:
             return "calibrated" if self.operator.n_samples > MOST_DENSE_SAMPLES else "precise"
-        return "nearest" if self.operator.is_costly else "precise"
+        return self.usual_method()
+
+    def usual_method(self) -> str:
+        """The variance itself, or the best bound where that takes too long."""
+        return "nearest" if self.operator.has_large_matrix else "precise"
 
     def calibration_error(self, options: VarianceOptions) -> tuple[float, str | None]:
         """The relative error of the variance "calibrated", zero where that is precise; and a shortfall, or None."""
@@ -330,6 +335,8 @@ class Posterior:
 
     def link(self, options: VarianceOptions) -> tuple[Link, str | None]:
         """What makes probabilities of scores; and a shortfall, or None."""
+        if self.operator.n_samples == 1:
+            return self.lazy.get("link", lambda: FREQUENCIES, keep=True), None
         return self._fitted_to_left_out("link", fit_link, Link.log_probabilities, options)
 
     def _fitted_to_left_out(
@@ -342,7 +349,7 @@ class Posterior:
             found.append(leave_rows_out(self, options))
             rows, samples = self._readings_of(found[0])
             fitted = fit_to_left_out(fit, log_probabilities, rows, samples if self.given.group_of is None else None)
-            if self.operator.is_costly:
+            if self.operator.has_large_matrix:
                 self.operator.release()
             return fitted
 

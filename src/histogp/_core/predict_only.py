@@ -126,6 +126,10 @@ class Predictor:
         """The best way to the variance itself that is left."""
         return next((name for name in ("precise", "calibrated", "sampled") if name in self.kept), "calibrated")
 
+    def usual_method(self) -> str:
+        """The variance itself, or the refusal of it."""
+        return "precise"
+
     def calibration_error(self, options: VarianceOptions) -> tuple[float, str | None]:
         """The relative error of the variance "calibrated", zero where that is precise; and a shortfall, or None."""
         if "precise" in self.kept:

@@ -93,7 +93,7 @@ def leave_rows_out(posterior: Any, options: VarianceOptions) -> LeftOut:
         most = MOST_LEFT_OUT if direct is not None and n <= MOST_LEFT_OUT else SOME_LEFT_OUT
         index = whole_groups(groups, _in_own_order(operator), most)
         return _leave_groups_out(posterior, posterior.systems(direct or solver), index, groups[index])
-    if operator.is_costly:
+    if operator.has_large_matrix:
         index = np.sort(_in_own_order(operator)[: max(1, n // LEFT_OUT_PART)])
         known = updates_of(operator).training_rows().take(index)
         means, shortfall = _leave_out_together(posterior, index, solver)
@@ -238,6 +238,8 @@ class Link:
 
 
 START_LINK = Link(3.0, 0.5)
+# For one distinct sample: its scores say how often it has had each class, and there is nothing else to learn from.
+FREQUENCIES = Link(0.0, 1.0)
 
 
 def fit_link(scores: Array, codes: Array, weights: Array, n: float | None = None) -> Link:
@@ -337,7 +339,7 @@ class Dirichlet:
         if posterior.operator.n_samples < FEWEST_SAMPLES:
             spread, shortfall = posterior.variance_per_output(rows, options)
         else:
-            method = "nearest" if posterior.operator.is_costly else "calibrated"
+            method = "nearest" if posterior.operator.has_large_matrix else "calibrated"
             spread, shortfall = posterior.variance(rows, method, options)
             spread = spread[:, None]
         draws = np.random.default_rng(posterior.seed).standard_normal((SOFTMAX_DRAWS // 2, 1, means.shape[1]))

@@ -72,7 +72,8 @@ def add_command(commands: Any) -> None:
         "--approximation",
         choices=["auto", "exact", "single", "nystroem", "fourier", "parts"],
         help="how a kernel works that is evaluated pair by pair, such as exp-chi2: with its matrix, by landmarks, or "
-        "by random waves, or each part of a sum as it does alone; default: auto, which is exact up to 12,000 rows",
+        "by random waves, or each part of a sum as it does alone; single is exact, too, above 12,000 rows by a matrix "
+        "in single precision; default: auto, which is exact up to 12,000 rows",
     )
     parser.add_argument("--eta", type=float, help="the kernel's exponent (hik-poly) or growth (hik-exp)")
     parser.add_argument(

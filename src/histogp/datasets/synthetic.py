@@ -18,7 +18,7 @@ def make_bags_of_words(
     n_classes: int = 2,
     length: int = 130,
     class_share: float = 0.3,
-    random_state: Any = None,
+    random_state: Any = 0,
 ) -> tuple[Any, np.ndarray]:
     """L1-normalized word histograms, drawn from one multinomial distribution a class.
 
@@ -42,9 +42,7 @@ def make_bags_of_words(
     return sparse.vstack(blocks, format="csr"), y
 
 
-def make_checkerboard(
-    n_per_sector: int, n_fields: int = 2, *, random_state: Any = None
-) -> tuple[np.ndarray, np.ndarray]:
+def make_checkerboard(n_per_sector: int, n_fields: int = 2, *, random_state: Any = 0) -> tuple[np.ndarray, np.ndarray]:
     """Points on a board of ``n_fields`` times ``n_fields`` sectors of alternating classes.
 
     The features are the position, and a third one that makes rows sum to one (gp-hik-uncertainty-accv2012, section
@@ -62,7 +60,7 @@ def make_checkerboard(
     return np.column_stack([positions, 1 - positions.sum(axis=1)]), corners.sum(axis=1) % 2
 
 
-def make_relevance_test(n_per_class: int, *, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
+def make_relevance_test(n_per_class: int, *, random_state: Any = 0) -> tuple[np.ndarray, np.ndarray]:
     """Eight features of two classes, in the manner of the relevance test of gp-hik-eccv2012 (section 6.5).
 
     The first two features are beta-distributed with the parameters (3, 6) in the first class and (6, 3) in the second;
@@ -87,7 +85,7 @@ def make_planted_words(
     n_relevant: int = 20,
     density: float = 0.12,
     noise: float = 0.5,
-    random_state: Any = None,
+    random_state: Any = 0,
 ) -> tuple[Any, np.ndarray, np.ndarray]:
     """L1-normalized sparse histograms whose class depends on a few words.
 

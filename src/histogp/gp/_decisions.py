@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import gen_batches
 
-from histogp._core.data import Array, Rows
+from histogp._core.data import Array, Rows, content_hash
 from histogp._core.memory import memory_of_machine
 from histogp._core.operators.contract import Approximate
 from histogp._core.operators.half_matrix import half_bytes
@@ -62,6 +62,8 @@ UNIT_SAMPLES = 4_000
 # The part of the samples, at most, that may be so far away that they do not count for units, and how many others must
 # differ from the median of a feature to tell.
 MOST_UNUSUAL, FEWEST_USUAL = 0.1, 10
+# Steps that the range of a feature has where they tell in which order samples are searched.
+STEPS = 1_024
 # Samples that are looked at together.
 BLOCK_SAMPLES = 4_096
 # Features may be as large as this, or as small as its inverse.
@@ -113,18 +115,20 @@ def starting_kernels(
 ) -> list[Sum]:
     """The kernels from which a search may start, for distinct training samples, an array or CSR (N, D); often one.
 
-    Features are shifted by their smallest values, unless most are zero. First each has a weight of its own, then all
-    have one, for samples enough to tell; where most begin at zero, a power of them is found as well. Counts, that is
-    mostly zeros and nothing negative, have one weight first, then rows that are normalized, then own weights, unless
-    they are more than a search sees samples.
+    Features are shifted by their smallest values, unless most are zero; those that do not vary have no weight. First
+    each has a weight of its own, then all have one, for samples enough to tell; where most begin at zero, a power of
+    them is found as well. Counts, that is mostly zeros and nothing negative, have one weight first, then rows that are
+    normalized, then own weights. Where most are zero there are no own weights if they are more than a search sees
+    samples.
 
     scale, mean_square : the variance and the mean square of the targets; the latter is None if these are equal
     unusual : mask of the samples that do not count for the smallest values, (N,), or None if all do
     approximation : of kernels that are evaluated pair by pair
     """
     n_samples, n_features = X.shape
-    lowest = _per_feature(X.min(axis=0))
-    _check_magnitude(max(_per_feature(X.max(axis=0)).max(), -lowest.min()))
+    lowest, highest = (_per_feature(ends) for ends in (X.min(axis=0), X.max(axis=0)))
+    _check_magnitude(max(highest.max(), -lowest.min()))
+    varies = highest > lowest  # other features say nothing, whatever they do later
     keeps_zeros = _keeps_zeros(X)
     if unusual is not None and unusual.any() and not keeps_zeros:
         lowest = _per_feature(X[~unusual].min(axis=0))
@@ -136,17 +140,46 @@ def starting_kernels(
     bend = Power(1.0) if _begins_at_zero(X, lowest) and n_features <= FEWEST_SAMPLES else None
     ways: dict[str, Any] = {"approximation": approximation, "n_components": n_components}
     kernel = Sum(parts, weights="ard", shift=shift, transform=bend, **ways)
-    sums = _row_sums(X, shift)
+    sums = _row_sums(X, shift, varies)
     sums = np.sort(sums if unusual is None else sums[~unusual])
     if not sums.any():
         return [kernel]
-    one_weight = clone(kernel).set_params(weights=1 / float(sums.mean()))
-    if not keeps_zeros or lowest.min() < 0:
+    seen = 1.0 if varies.all() else varies.astype(np.float64)
+    one_weight = clone(kernel).set_params(weights=seen / float(sums.mean()))
+    is_wide = n_features > min(n_samples, FEWEST_SAMPLES)
+    if not keeps_zeros:
         return [kernel, one_weight]
+    if lowest.min() < 0:
+        return [one_weight] if is_wide else [kernel, one_weight]
     several = [one_weight]
     if sums[sums > 0].min() < (1 - EQUAL_SUMS) * sums.max():
-        several.append(clone(kernel).set_params(weights=None, normalize="l1"))
-    return [*several, kernel] if n_features <= min(n_samples, FEWEST_SAMPLES) else several
+        normalize, weights = ("l1", None) if varies.all() else (varies, seen)
+        several.append(clone(kernel).set_params(weights=weights, normalize=normalize))
+    return several if is_wide else [*several, kernel]
+
+
+def search_keys(X: Any, hashes: Array) -> Array:
+    """Ranks of distinct samples, an array or CSR (N, D), in the order in which they are searched, (N,).
+
+    The order looks random and depends on their contents alone, cut to steps of the range of each feature, so that it is
+    the same in other units and in single precision; then on the hashes of their contents, (N,).
+    """
+    lowest, highest = (_per_feature(ends) for ends in (X.min(axis=0), X.max(axis=0)))
+    keeps_zeros = _keeps_zeros(X)
+    if keeps_zeros:
+        lowest, highest = np.zeros_like(lowest), np.maximum(highest, -lowest)
+    factors = STEPS / np.where(highest > lowest, highest - lowest, np.inf)
+    if keeps_zeros:
+        rows = Rows.from_array(X)
+        steps = content_hash(rows.with_values(np.rint(rows.values * factors[rows.column_of])))
+    else:
+        steps = np.empty(X.shape[0], np.uint64)
+        for some in gen_batches(len(steps), BLOCK_SAMPLES):
+            block = X[some].toarray() if sparse.issparse(X) else X[some]
+            steps[some] = content_hash(np.rint((np.asarray(block, np.float64) - lowest) * factors))
+    ranks = np.empty(len(steps), np.int64)
+    ranks[np.lexsort((hashes, steps))] = np.arange(len(steps))
+    return ranks
 
 
 def unusual_samples(X: Any, some: Array) -> Array:
@@ -182,19 +215,19 @@ def _per_feature(of_features: Any) -> Array:
     return np.asarray(of_features.toarray() if sparse.issparse(of_features) else of_features, np.float64).ravel()
 
 
-def _row_sums(X: Any, shift: Array | float) -> Array:
-    """The sums of what samples are above the shift, or of their sizes if there is none, (N,).
+def _row_sums(X: Any, shift: Array | float, counted: Array) -> Array:
+    """The sums of what samples are above the shift, or of their sizes if there is none, of some features, (N,).
 
     The same in any container: a shift is subtracted before values are added up, in double precision, because features
     far from zero have rounding alone beyond it otherwise.
     """
     if not np.ndim(shift):
         rows = Rows.from_array(X)
-        return rows.row_sums(np.abs(rows.values))
+        return rows.row_sums(np.abs(rows.values) * counted[rows.column_of])
     out = np.empty(X.shape[0])
     for some in gen_batches(len(out), BLOCK_SAMPLES):
         block = X[some].toarray() if sparse.issparse(X) else X[some]
-        out[some] = (np.ascontiguousarray(block, np.float64) - shift).sum(axis=1)
+        out[some] = ((np.ascontiguousarray(block, np.float64) - shift) * counted).sum(axis=1)
     return out
 
 
@@ -233,7 +266,7 @@ def decide(
     noise: float,
     X: Any,
     given: TrainingTargets,
-    hashes: Array,
+    keys: Array,
     unusual: Array,
     *,
     finds: str,
@@ -246,38 +279,40 @@ def decide(
     kernels : those to start from
     noise : where the noise of a row of typical weight starts; in units of the prior variance if it alone is to be found
     given : what samples say, at that noise
-    hashes : of the rows, (N,); those of a sample are searched in this order, so that the order of X does not matter
+    keys : of the rows, (N,); those of a sample are searched in this order, so that the order of X does not matter
     unusual : mask of the rows that do not count for units, (N,)
     finds : "all", "kernel" without the noise, or "noise" without the kernel
     """
     targets = given.row_targets
     codes = codes_of(targets) if is_classification else np.zeros(len(targets), int)
-    in_order = np.argsort(hashes)
+    in_order = np.argsort(keys)
     some = in_order[~unusual[in_order]][:UNIT_SAMPLES]
     if len(targets) < FEWEST_SEARCHED or np.bincount(codes).max() < 2:
+        # All samples of one row are what there is to know, and no copies.
+        typical = typical_weight(given, is_classification) if len(targets) > 1 else 1.0
         if finds == "noise":
-            return with_unit(kernels[0], noise * typical_weight(given, is_classification), X[some])
+            return with_unit(kernels[0], noise * typical, X[some])
         if finds == "all":
             scatter = given.row_scatter
             repeated = not is_classification and scatter is not None and values_differ(scatter, given.row_counts)
-            noise = _pooled_noise(noise, given) if repeated else noise * typical_weight(given, is_classification)
+            noise = _pooled_noise(noise, given) if repeated else noise * typical
         return settled(kernels[0], noise, X[some], targets[some])
     search = _Search(X, given, noise, some, finds, is_classification, n_threads, report)
     n_searched, begin = number_searched(targets.shape[1]), None
     if len(kernels) > 1:
-        fewer, groups = sampled(codes, hashes, n_searched // 2), given.row_groups
-        unseen = unseen_rows(hashes, fewer, groups)
+        fewer, groups = sampled(codes, keys, n_searched // 2), given.row_groups
+        unseen = unseen_rows(keys, fewer, groups)
         if len(unseen) >= FEWEST_UNSEEN:
             tried = [search.run(kernel, fewer, is_last=False) for kernel in kernels]
             losses = [search.unseen_losses(one, unseen) for one in tried]
             best = clearly_best(losses, None if groups is None else groups[unseen])
             kernels, begin = [kernels[best]], tried[best].point
-        elif kernels[0].weights == "ard":  # the losses of searched rows would favor the fewest priors
+        elif isinstance(kernels[0].weights, str):  # "ard": the losses of searched rows would favor the fewest priors
             kernels = kernels[:1]
-    chosen = sampled(codes, hashes, n_searched)
+    chosen = sampled(codes, keys, n_searched)
     found = min((search.run(kernel, chosen, begin) for kernel in kernels), key=lambda one: one.loss)
     is_open = finds != "kernel" and len(chosen) < len(targets)
-    return replace(found.decision, left_out=left_out_rows(hashes, given.row_groups) if is_open else None)
+    return replace(found.decision, left_out=left_out_rows(keys, given.row_groups) if is_open else None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,6 +48,7 @@ from histogp.gp._decisions import (
     left_open,
     likeness,
     number_of_nonzeros,
+    search_keys,
     starting_kernels,
     suited_approximation,
     unusual_samples,
@@ -135,10 +136,9 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             if not any(key.startswith(f"{name}__") for key in params):
                 continue
             given = params.get(name, getattr(self, name))
-            if isinstance(given, str) and given == AUTO:
-                raise ValueError(
-                    f'{name}="auto" is found by fit and has no parameters: set {name} to an object or a name first.'
-                )
+            if given is None or (isinstance(given, str) and given == AUTO):
+                what = "None" if given is None else '"auto" is found by fit and'
+                raise ValueError(f"{name}={what} has no parameters: set {name} to an object or a name first.")
             if isinstance(given, str):
                 params = {**params, name: make(given)}
         return super().set_params(**params)
@@ -174,10 +174,12 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         return told_by(self)
 
     def forget(self, ids: Any, keep_decisions: bool = False) -> Self:
-        """Take training samples back: the model becomes that of a `fit` without them.
+        """Take training samples back: the model becomes that of a `fit` without them, with kernel and noise as below.
 
         A class whose last sample goes, goes too. A kernel and a noise that were left to data, as "auto", are found
-        again, so that nothing of the samples is left in them.
+        again, so that nothing of the samples is left in them. What ``optimize`` has found, and units, points or
+        landmarks of a kernel that is given, are found anew now and then only, as by `partial_fit`: fit again to have
+        nothing of the samples in them.
 
         Parameters
         ----------
@@ -236,7 +238,8 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         method : str or None, default=None
-            None is "precise", or "nearest" for a kernel matrix in single precision, for which "precise" takes seconds.
+            None is "precise", or "nearest" for a kernel matrix in single precision. For "precise" that is made again,
+            half a minute or more, and stays in memory until the next fit or update.
             Times are for 10,000 training samples with 1,000 sparse features. What a method needs is prepared once, when
             it is first used; that of "coarse-quantized", "sampled" and "calibrated" goes into all files saved after
             that, of "fine" into those with training samples. "coarse", "coarse-quantized" and "sampled" need an
@@ -249,8 +252,9 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             - "fine" (FAPU): a bound from above by ``n_eigenvectors`` leading eigenvectors; a tenth of a millisecond,
               in proportion to the number of training samples.
             - "nearest": a bound from above, the variance given no others than the 512 training samples that explain
-              most of a row each. With noise it is mostly a few percent too large, without noise up to twice as large
-              where many samples say a little each. Some milliseconds.
+              most of a row each. With noise it is mostly a few percent too large; without noise it can be several times
+              as large where many samples say a little each, with smooth kernels on few features and little noise. Some
+              milliseconds.
             - "coarse" (CAPU, or RAPU in the paper of 2012): a bound from the largest eigenvalue and sorted columns;
               microseconds. Far above the variance for most data; its order is what counts.
             - "coarse-quantized" (q-CAPU): the same from a table; less than a microsecond.
@@ -352,6 +356,8 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             - "bound": a value that the likelihood does not fall below, in time linear in the non-zeros.
             - "quadrature": an estimate with a standard error, in a few times the time of a fit.
             - "auto": "exact" up to 2,000 distinct samples, then "quadrature".
+
+            A weight divides the noise of its sample; what copies would add beyond that is not in the value.
         bound : {"tightest", "fischer", "papers"}, default="tightest"
         n_probes : int or None, default=None
             Random probes of the quadrature; None takes as many as fill the blocks of a product.
@@ -555,7 +561,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             found = {"kernel_": tuned.kernel, "noise_": tuned.noise_value, "_codec": codec, "_posterior": posterior}
             return {**found, **codec.attributes()}
 
-        keeps = decision.left_out is not None or tuned.operator.is_costly
+        keeps = decision.left_out is not None or tuned.operator.has_large_matrix
         posterior, solution = condition(
             tuned.operator,
             tuned.given,
@@ -573,7 +579,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         )
         if decision.left_out is not None:
             tuned, posterior, solution = self._with_tried_noise(task, decision.left_out, tuned, posterior, solution)
-        if operator.is_costly:
+        if posterior.operator.has_large_matrix:
             self._prepare(posterior, encoded.codec)
         if keeps:
             posterior = posterior.without_system()
@@ -594,7 +600,8 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         noise = start if self._left_open in ("all", "noise") else float(self._fit_noise)
         given = task.problem(encoded, noise).searched
         hashes = content_hash(X) if encoded.samples.hashes is None else encoded.samples.hashes
-        in_order = np.argsort(hashes)
+        keys = search_keys(X, hashes)
+        in_order = np.argsort(keys)
         unusual = unusual_samples(X, in_order[:UNIT_SAMPLES])
         kernels: list[Kernel] = [self._fit_kernel]
         if self._left_open != "noise":
@@ -625,7 +632,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
             noise,
             X,
             given,
-            hashes,
+            keys,
             unusual,
             finds=self._left_open,
             is_classification=task.is_classification,
@@ -674,15 +681,16 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         hashes = content_hash(updates.training_rows()) if hashes is None else hashes
         numbered = number_added(rows, hashes, updates.training_rows)
         added = rows if len(numbered.first) == rows.n_rows else rows.take(numbered.first)
-        operator = updates.extend(added) if added.n_rows else posterior.operator
-        alpha = np.concatenate([posterior.alpha, np.zeros((added.n_rows, posterior.alpha.shape[1]))])
         encoded = encoded.placed(numbered)
+        n_rows = posterior.operator.n_samples + added.n_rows
         is_outgrown = self._left_open in ("all", "kernel") and self.kernel_.approximation != self._suited_approximation(
-            task, encoded, operator.n_samples, operator.n_nonzeros
+            task, encoded, n_rows, posterior.operator.n_nonzeros + len(added.values)
         )
         if is_outgrown or self._is_decided_again(rows.n_rows, forgets=False):
-            self._learn_again(encoded, operator)
+            self._learn_again(encoded, updates.training_rows().followed_by(added))
         else:
+            operator = updates.extend(added) if added.n_rows else posterior.operator
+            alpha = np.concatenate([posterior.alpha, np.zeros((added.n_rows, posterior.alpha.shape[1]))])
             self._resume(encoded, operator, added, alpha, rows.n_rows)
 
     def _change(self, encoded: Encoded[Any], n_changed: int, decide: str = "due") -> None:
@@ -696,18 +704,19 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         kept = np.isin(np.arange(operator.n_samples), self._samples.row_of[encoded.kept])
         left = operator if kept.all() else updates_of(operator).remove(np.flatnonzero(~kept))
         if decide != "keep" and self._is_decided_again(n_changed, forgets=decide == "again"):
-            self._learn_again(encoded, left)
+            self._learn_again(encoded, updates_of(left).training_rows())
         elif kept.all():
             none = Rows.from_array(np.empty((0, operator.n_features)))
             self._resume(encoded, operator, none, alpha, n_changed, keep=decide == "keep")
         else:
             self._resume(encoded, left, None, alpha[kept], n_changed, keep=decide == "keep")
 
-    def _learn_again(self, encoded: Encoded[Any], operator: KernelOperator) -> None:
-        """Learn from samples whose rows an operator has as `fit` does, with all decisions."""
-        rows = updates_of(operator).training_rows()
+    def _learn_again(self, encoded: Encoded[Any], rows: Rows) -> None:
+        """Learn from samples with these distinct rows as `fit` does, with all decisions."""
+        before = self._posterior.operator
         is_sparse = 2 * len(rows.values) < rows.n_rows * rows.n_columns
         self._learn_rows(encoded, rows.to_csr() if is_sparse else rows.to_dense(), NoCallbacks(), {})
+        self._announce_approximation(before, self._posterior.operator)
 
     def _resume(
         self,
@@ -756,7 +765,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
                 start=start if tuned.alpha is None else tuned.alpha,
                 keep=True,
             )
-        if operator.is_costly:
+        if posterior.operator.has_large_matrix:
             self._prepare(posterior, encoded.codec)
         self._set_fitted(task, encoded, tuned, posterior, solution, since_search)
 
@@ -906,9 +915,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         return self._without_shortfall(self._posterior.variance(rows, method, options))
 
     def _usual_method(self) -> str:
-        """The variance itself, or the best bound where that takes too long."""
-        quick = self._posterior.quick_method()
-        return quick if quick == "nearest" else "precise"
+        return self._posterior.usual_method()
 
     def _without_shortfall(self, found: tuple[Any, str | None]) -> Any:
         """What was found, alone; warns if a sentence with it says that variances fell short."""
@@ -948,7 +955,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
     ) -> VarianceOptions:
         """What a user asks of a variance, checked; each refusal says what would be accepted."""
         if method not in METHODS:
-            raise ValueError(f"Unknown method {method!r}; known are {', '.join(map(repr, METHODS))}.")
+            raise ValueError(f"Unknown method {method!r}; known are 'auto', {', '.join(map(repr, METHODS))}.")
         try:
             numbers = np.atleast_1d(np.asarray(n_eigenvectors))
         except ValueError:

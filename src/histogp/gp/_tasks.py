@@ -472,7 +472,7 @@ class OneClass:
 def _quantile(values: Array, weights: Array, part: float) -> float:
     """Interpolated, as if each value occurred as often as its weight says."""
     order = np.argsort(values)
-    upto = np.cumsum(weights[order] / weights.min())
+    upto = np.cumsum(weights[order] / min(weights.min(), 1.0))
     place = max(part * (upto[-1] - 1), 0.0)
     below, above = (
         values[order[min(np.searchsorted(upto, rounded, side="right"), len(order) - 1)]]

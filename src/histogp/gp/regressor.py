@@ -21,7 +21,8 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
     """Exact Gaussian process regressor for histogram-like data.
 
     Samples with equal features are one row of the kernel matrix, so that limits on the number of samples are limits on
-    the number of distinct ones.
+    the number of distinct ones. The noise is Gaussian: a target that is off by many times the range of the others
+    spoils the model, so leave it out.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ MOST_COMPONENTS = 2**16
 
 
 class PairwiseKernel(Kernel):
-    """Kernels that are evaluated pair by pair: exact up to 12,000 samples, above that by features."""
+    """Kernels that are evaluated pair by pair: exact up to 12,000 samples, above that as ``approximation`` says."""
 
     approximation: Any
     n_components: Any
@@ -195,7 +195,8 @@ class Laplacian(_OfDistance):
 
         - "exact": with its matrix; 8 bytes for each pair of samples and as much for a factor. Above 12,000 samples
           half of it in single precision, 2 bytes for each pair, and by iteration: the model is that of the rounded
-          matrix, which needs noise of about 1e-5 of the prior variance or more. More than 80,000 samples are refused.
+          matrix, which needs noise of about 1e-4 of the prior variance or more: below that, scores are
+          rounded in the second digit. More than 80,000 samples are refused.
         - "single": as "exact", and above 80,000 samples as "auto".
         - "nystroem": by ``n_components`` landmarks among the training samples, chosen by randomly pivoted Cholesky
           factorization; time and memory linear in the number of samples.

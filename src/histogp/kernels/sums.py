@@ -87,8 +87,9 @@ class Sum(PairwiseKernel):
         even 0, features of any sign are fine: intersection kernels see positive and negative values apart, as if these
         were features of their own. Another than zero makes samples dense; where that
         is more than 8 GiB and four times as many numbers as before, it is refused.
-    normalize : {"l1"} or None, default=None
-        With "l1" each row is divided by the sum of its absolute values, before the shift.
+    normalize : {"l1"}, array-like of bool of shape (n_features,) or None, default=None
+        With "l1" each row is divided by the sum of its absolute values, before the shift; with a mask by the sum of
+        those features.
     approximation : {"auto", "exact", "single", "nystroem", "parts"}, default="auto"
         As that of `Laplacian`, for the sum as a whole; those of its parts do not count. With "parts" they do: each part
         works as it does alone, an intersection kernel exactly for any number of samples, and the sum is solved by
@@ -116,7 +117,7 @@ class Sum(PairwiseKernel):
         weights: Any = None,
         groups: Any = None,
         shift: Any = None,
-        normalize: str | None = None,
+        normalize: Any = None,
         approximation: str = "auto",
         n_components: int = 2000,
         random_state: int = 0,
@@ -231,7 +232,10 @@ class Sum(PairwiseKernel):
         shift = self.shift
         if shift is not None:
             shift = np.broadcast_to(per_dimension("shift", shift, n_features), n_features)
-        return Child("", None, kernel, divides_by_sums=self.normalize is not None, shift=shift)
+        counted = None if self.normalize is None else np.ones(n_features, bool)
+        if counted is not None and not isinstance(self.normalize, str):
+            counted &= per_dimension("normalize", self.normalize, n_features) != 0
+        return Child("", None, kernel, divided_by=counted, shift=shift)
 
     def _resolved(self, rows: Rows, targets: Array | None) -> Kernel:
         """A copy in which each part has what it takes from data, from heights as it sees them."""
@@ -399,8 +403,8 @@ class Sum(PairwiseKernel):
         if self._keeps_operators and self._changes_features:
             name = "normalize" if self.shift is None else "shift"
             raise ValueError(f'approximation="parts" shares nothing: with {name} take another approximation.')
-        if self.normalize not in (None, "l1"):
-            raise ValueError(f'normalize must be "l1" or None; got {self.normalize!r}.')
+        if isinstance(self.normalize, str) and self.normalize != "l1":
+            raise ValueError(f'normalize must be "l1", a mask of features or None; got {self.normalize!r}.')
         kind = "auto" if self._keeps_operators else self.approximation
         check_approximation(kind, self.n_components, self.random_state)
         for kernel in self.named_parts().values():

@@ -23,7 +23,8 @@ from histogp._core.operators import half_matrix, pair_operators
 from histogp._core.operators.half_matrix import HalfMatrix, half_bytes
 from histogp._core.operators.pair_operators import DenseOperator, HalfOperator
 from histogp._core.solvers import problem
-from histogp._core.solvers.iterative import IterativeSystem
+from histogp._core.solvers.iterative import IterativeSystem, solve_cg
+from histogp._core.solvers.preconditioner import make_preconditioner
 from histogp._core.variance import nearest
 from histogp.kernels import Constant, Gaussian, HistogramIntersection, Laplacian, Sum
 
@@ -95,33 +96,68 @@ def test_it_is_the_matrix_up_to_rounding(kernel, n_threads, make):
 
 
 @every_kernel
-def test_derivatives_are_those_of_the_matrix(kernel):
-    left, right = np.random.default_rng(0).standard_normal((2, N, 2))
+def test_derivatives_are_asked_of_the_kernel_itself(kernel):
     half = half_operator(X, kernel)
-    dense = DenseOperator(half.rows, half.kernel)
-    for name, expected in dense.gradient(left, right).items():
-        close(half.gradient(left, right)[name], expected)
-    for name, expected in dense.trace_gradient().items():
+    with pytest.raises(ValueError, match="on some samples"):
+        half.gradient(np.ones((N, 1)), np.ones((N, 1)))
+    for name, expected in DenseOperator(half.rows, half.kernel).trace_gradient().items():
         close(half.trace_gradient()[name], expected)
     other = half.with_kernel(half.kernel.scaled(2.0))
     close(other.matrix(), 2 * formula(X, X, kernel), rtol=ROUNDING)
 
 
-def test_full_tiles_are_taken_over_by_more_samples():
-    rows = X / X.sum(axis=1, keepdims=True)
-    operator = half_operator(rows[:60], KERNELS["one"])
-    before = operator.half()
-    longer = operator.extend(Rows.from_array(rows[60:]))
-    after = longer.half()
-    assert [mine is its for mine, its in zip(after.tiles, before.tiles, strict=False)] == [True, True, True, False]
-    assert before.bounds[-2:].tolist() == [48, 60]  # the last tiles were not full
-    close(longer.matrix(), formula(rows, rows, KERNELS["one"]), rtol=ROUNDING)
-    close(operator.matrix(), formula(rows[:60], rows[:60], KERNELS["one"]), rtol=ROUNDING)
+def test_the_diagonal_is_not_made_of_distances():
+    """Distances of zero come out as roundings, which a narrow kernel sees."""
+    rows = 1 + 0.01 * np.random.default_rng(0).standard_normal((N, D))
+    operator = half_operator(rows, Gaussian(unit=1e-3))
+    np.testing.assert_array_equal(operator.matrix().diagonal(), np.ones(N))
+
+
+def test_the_error_is_measured():
+    """A kernel of narrow clusters far from zero rounds a hundred times as much as others."""
+    rng = np.random.default_rng(0)
+    clustered = rng.integers(0, 3, (N, 1)) + 1e-3 * rng.standard_normal((N, 2))
+    for rows, unit, most in ((X, 0.7, 1e-6), (clustered, 1e-3, 1e-2)):
+        kernel = Gaussian(unit=unit)
+        operator, K = half_operator(rows, kernel), formula(rows, rows, kernel)
+        expected = np.linalg.norm(operator.matrix() - K) / np.linalg.norm(K)
+        assert operator.approximation_error() == pytest.approx(max(expected, np.finfo(np.float32).eps), rel=0.01)
+        assert expected < most
+
+
+def test_samples_that_come_and_go():
+    operator = half_operator(X[:60], KERNELS["one"])
+    operator.half()
+    longer = operator.extend(Rows.from_array(X[60:]))
+    close(longer.matrix(), formula(X, X, KERNELS["one"]), rtol=ROUNDING)
     fewer = longer.remove([0, 5])
-    assert isinstance(fewer, HalfOperator)
-    kept = np.delete(rows, [0, 5], axis=0)
-    close(fewer.matrix(), formula(kept, kept, KERNELS["one"]), rtol=ROUNDING)
-    assert isinstance(fewer.remove(np.arange(20)), DenseOperator)
+    close(fewer.matrix(), formula(*[np.delete(X, [0, 5], axis=0)] * 2, KERNELS["one"]), rtol=ROUNDING)
+    assert isinstance(longer.remove(np.arange(30)), DenseOperator)
+
+
+@pytest.mark.parametrize("noise", [4e-6, 1e-5, 2e-5, 1e-4, 1e-3])
+def test_noise_near_the_rounding_of_the_matrix(noise):
+    """Products in single precision would lead the iteration astray; predictions are summed up in double precision."""
+    rows = np.random.default_rng(0).standard_normal((900, 2))
+    kernel = Gaussian(unit=3.0)
+    K = formula(rows, rows, kernel)
+    sides = np.column_stack([np.where(rows[:, 0] > limit, 1.0, -1.0) for limit in (-1, 0, 1)])
+    operator = half_operator(rows, kernel)
+    given = problem.Noise(np.full(len(rows), noise))
+    found = solve_cg(
+        operator,
+        given,
+        sides,
+        tol=1e-2,
+        max_iter=300,
+        preconditioner=make_preconditioner(
+            operator, given, 3, problem.SolverOptions(preconditioner_rank=100), np.random.default_rng(0)
+        ),
+    )
+    assert found.converged
+    assert found.n_iterations < 100
+    means = operator.table(found.values).evaluate(operator.rows)
+    close(means, K @ found.values, np.abs(K @ np.abs(found.values)).max(), rtol=3e-8)
 
 
 def test_a_larger_kernel_value_is_another_unit():
@@ -259,8 +295,8 @@ def test_one_sample_has_no_neighbors():
 
 
 @pytest.mark.usefixtures("no_factors")
-def test_no_tile_is_computed_twice(monkeypatch):
-    """A fit makes the matrix once, whatever it does with it."""
+def test_a_fit_makes_the_matrix_once(monkeypatch):
+    """Whatever it does with it."""
     made = []
     original = HalfMatrix.of.__func__
     monkeypatch.setattr(HalfMatrix, "of", classmethod(lambda cls, *given: made.append(1) or original(cls, *given)))
@@ -318,6 +354,31 @@ def test_left_out_samples_say_nothing_whatever_the_noise(monkeypatch, options):
     K = formula(X, X, Laplacian(unit=0.1))
     expected = K[np.ix_(rows.index, rest)] @ np.linalg.solve(K[np.ix_(rest, rest)], found._posterior.targets[rest])
     close(rows.means, expected, 1.0, rtol=0.05)  # a tolerance of scores
+
+
+@pytest.mark.usefixtures("no_factors")
+def test_a_part_of_a_sum_may_be_half_a_matrix():
+    kernel = Sum([HistogramIntersection(), Laplacian(unit=0.7, approximation="single")], approximation="parts")
+    found = HistogramGPClassifier(kernel, noise=NOISE, tol=1e-7).fit(X, LABELS)
+    operator = found._posterior.operator
+    assert operator.has_large_matrix
+    assert operator.parts[1]._half is None  # what probabilities need is there
+    K, k = (sum(formula(A, X, part) for part in (HistogramIntersection(), Laplacian(unit=0.7))) for A in (X, TEST))
+    targets = np.where(LABELS[:, None] == np.arange(3), 1.0, -1.0)
+    close(found.decision_function(TEST), k @ np.linalg.solve(K + NOISE * np.eye(N), targets), 1.0, rtol=1e-5)
+    found.predict_proba(TEST)
+    assert operator.parts[1]._half is None
+
+
+def test_too_little_memory_is_told_in_words(monkeypatch):
+    def fails(*given):
+        raise MemoryError("Unable to allocate 16 MiB")
+
+    monkeypatch.setattr(HalfMatrix, "of", fails)
+    with pytest.raises(
+        MemoryError, match=r"Half of the kernel matrix of 70 samples needs 0\.0 GB; learn from fewer, or"
+    ):
+        half_operator(X, KERNELS["one"]).half()
 
 
 def test_less_noise_than_rounding_is_refused_in_words():

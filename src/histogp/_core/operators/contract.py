@@ -40,7 +40,7 @@ class KernelOperator(ABC):
     column_cost : numbers that one column visits, or None for as many as a product
     n_nonzeros : of the training samples
     block_width : vectors that a product handles together; fewer cost as much
-    is_costly : whether there is a matrix, too large for factors, that is not to be made again without need
+    has_large_matrix : whether it rests on a rounded matrix that is too large for factors and costly to make
     """
 
     n_samples: int
@@ -52,7 +52,7 @@ class KernelOperator(ABC):
     n_nonzeros: int
     block_width: int
     column_cost: int | None = None
-    is_costly = False
+    has_large_matrix: bool = False
 
     @abstractmethod
     def matmat(self, vectors: Array, precision: Precision = "double") -> Array:
@@ -288,6 +288,7 @@ _NAMES: dict[Any, str] = {
     Tables: "tables over single features",
     Features: "features whose products are the kernel",
     Matrix: "a matrix at hand",
+    Pairwise: "values of pairs of samples",
 }
 
 

@@ -33,21 +33,19 @@ class HalfMatrix:
         self.tiles = tiles
 
     @classmethod
-    def of(cls, kernel: Any, rows: Rows, n_threads: int = 1, known: HalfMatrix | None = None) -> HalfMatrix:
-        """The kernel matrix of samples.
-
-        known : that of the first of them, whose full tiles are taken over
-        """
+    def of(cls, kernel: Any, rows: Rows, n_threads: int = 1) -> HalfMatrix:
+        """The kernel matrix of samples."""
         bounds = np.append(np.arange(0, rows.n_rows, SIDE), rows.n_rows)
-        tiles = [] if known is None else known.tiles[: (known.n_samples // SIDE)]
-        points = [kernel.points(rows.block(*ends), np.float32, n_threads) for ends in pairwise(bounds)]
-        sizes = np.diff(bounds)
-        for i in range(len(tiles), len(points)):
-            row = [np.zeros((sizes[i], size), np.float32) for size in sizes[: i + 1]]
+        blocks = [rows.block(*ends) for ends in pairwise(bounds)]
+        points = [kernel.points(block, np.float32, n_threads) for block in blocks]
+        tiles: list[list[Array]] = []
+        for i, block in enumerate(blocks):
+            row = [np.zeros((block.n_rows, other.n_rows), np.float32) for other in blocks[: i + 1]]
             for j, tile in enumerate(row):
                 kernel.add_cross(points[i], points[j], tile, n_threads)
             mirrored(row[-1])
-            tiles = [*tiles, row]
+            np.fill_diagonal(row[-1], kernel.own(block))  # distances of zero come out as roundings
+            tiles.append(row)
         return cls(bounds, tiles)
 
     @property
@@ -73,8 +71,8 @@ class HalfMatrix:
 
     def columns(self, index: Array) -> Array:
         """Columns of the matrix, (n, len(index))."""
-        out = np.empty((self.n_samples, len(index)), np.float32)
         index = np.arange(self.n_samples)[index]
+        out = np.empty((self.n_samples, len(index)), np.float32)
         for tile, rows, columns in self._tiles():
             in_columns, in_rows = (
                 np.flatnonzero((index >= some.start) & (index < some.stop)) for some in (columns, rows)

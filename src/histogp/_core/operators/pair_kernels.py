@@ -562,7 +562,7 @@ class Child:
     prefix : of the names of its hyperparameters in the sum, for instance "laplacian__"
     columns : the numbers of the features that it sees, or None for all
     is_constant : whether it sees a column of ones instead
-    divides_by_sums : whether it sees rows that are divided by the sum of their absolute values
+    divided_by : mask of the features by the sum of whose absolute values it sees rows divided, (D,), or None
     shift : what is subtracted from the features that it sees, (d,), or None. Features, and what is left of them, may
         be negative then: an intersection kernel sees positive and negative parts apart.
     """
@@ -571,7 +571,7 @@ class Child:
     columns: Array | None
     kernel: Any
     is_constant: bool = False
-    divides_by_sums: bool = False
+    divided_by: Array | None = None
     shift: Array | None = None
 
     @property
@@ -581,9 +581,10 @@ class Child:
 
     def sees_as(self, other: Child) -> bool:
         """Whether another kernel sees the same features."""
-        pairs = ((self.columns, other.columns), (self.shift, other.shift))
-        return self.divides_by_sums == other.divides_by_sums and all(
-            mine is theirs if mine is None or theirs is None else np.array_equal(mine, theirs) for mine, theirs in pairs
+        ways = [(one.columns, one.divided_by, one.shift) for one in (self, other)]
+        return all(
+            mine is theirs if mine is None or theirs is None else np.array_equal(mine, theirs)
+            for mine, theirs in zip(*ways, strict=True)
         )
 
     @property
@@ -596,7 +597,7 @@ class Child:
         if self.is_constant:
             return Rows.from_array(np.ones((rows.n_rows, 1)))
         seen = rows if self.columns is None else rows.select(self.columns)
-        seen = seen.divided_by_sums() if self.divides_by_sums else seen
+        seen = seen if self.divided_by is None else seen.divided_by_sums(self.divided_by)
         return seen if self.shift is None else seen.shifted(self.shift)
 
     def measured(self, rows: Rows, n_threads: int, dtype: Any, before: tuple[Child, Measured] | None) -> Measured:

@@ -11,7 +11,7 @@ import numpy as np
 
 from histogp._core.data import Array, Rows, power_of_two
 from histogp._core.maps.height_waves import HeightWaves
-from histogp._core.maps.landmarks import Landmarks, approximation_error
+from histogp._core.maps.landmarks import ERROR_SAMPLES, Landmarks, approximation_error
 from histogp._core.operators.contract import (
     CROSS_NUMBERS,
     FEWEST_CROSS_ROWS,
@@ -20,7 +20,7 @@ from histogp._core.operators.contract import (
     check_same_kind,
 )
 from histogp._core.operators.feature_kernels import FeatureKernel, FeatureOperator
-from histogp._core.operators.half_matrix import HalfMatrix
+from histogp._core.operators.half_matrix import HalfMatrix, half_bytes
 from histogp._core.operators.pair_kernels import Measured, PairKernel
 from histogp._core.operators.pair_measures import TILE
 from histogp._core.threads import over_rows, suited_blas
@@ -41,6 +41,8 @@ MOST_CHOSEN_AGAIN = 512
 MOST_DOUBLE_FEATURES = 2**27
 # What a product takes for a number of half of a matrix, as a part of the time that one takes that is looked up.
 SHARE_OF_SWEEP = 32
+# Columns of kernel values in single precision that are in double precision while they are summed up.
+SUMMED_COLUMNS = 2_048
 # Rows of a matrix that are copied before an interrupt is looked for. New memory takes longer than copying.
 COPIED_ROWS = 512
 
@@ -86,6 +88,16 @@ def with_error(feature_map: Any, rows: Rows) -> Any:
     """The map with the relative error of its products, over pairs of some rows."""
     found = approximation_error(feature_map, rows, np.random.default_rng(0))
     return replace(feature_map, error=found)
+
+
+def rounding_error(kernel: PairKernel, rows: Rows) -> float:
+    """The relative error of values in single precision, over pairs of some rows."""
+    some = rows.take(np.arange(0, rows.n_rows, -(-rows.n_rows // ERROR_SAMPLES)))
+    unit = power_of_two(float(kernel.own(some).max(initial=0.0)))
+    exact = kernel.matrix(some)
+    rounded = HalfMatrix.of(kernel.scaled(1 / unit), some).whole() * unit
+    found = np.linalg.norm(rounded - exact) / max(np.linalg.norm(exact), np.finfo(float).tiny)
+    return float(max(found, np.finfo(np.float32).eps))
 
 
 def restored(kernel: PairKernel, reader: Reader) -> PairKernel:
@@ -302,18 +314,17 @@ class DenseOperator(PairOperator):
 class HalfOperator(PairOperator):
     """Half of the matrix in single precision, for samples too many for factors: the rounded matrix is the model.
 
-    It is made when it is first needed, in units of `scale`, and kept until `release`. Until then only what is new is
-    computed of a matrix with more samples.
+    It is made when it is first needed, in units of `scale`, and kept until `release`, when nobody may be solving.
     """
 
-    is_costly = True
+    has_large_matrix = True
 
-    def __init__(self, rows: Rows, kernel: PairKernel, n_threads: int = 1, known: HalfMatrix | None = None):
-        """Keep the samples; ``known`` is the matrix of the first of them, or of all, if it is there."""
+    def __init__(self, rows: Rows, kernel: PairKernel, n_threads: int = 1, half: HalfMatrix | None = None):
+        """Keep the samples, and the matrix if it is there already."""
         super().__init__(rows, kernel, n_threads)
         # A number that is there takes a part of the time of one that is looked up.
         self.cost = self.n_samples**2 // SHARE_OF_SWEEP
-        self._half = known
+        self._half = half
 
     def __getstate__(self) -> dict[str, Any]:
         return {"rows": self.rows, "kernel": self.kernel, "n_threads": self.n_threads}
@@ -328,8 +339,15 @@ class HalfOperator(PairOperator):
     def half(self) -> HalfMatrix:
         """Half of the matrix."""
         with self._lock:
-            if self._half is None or self._half.n_samples < self.n_samples:
-                self._half = HalfMatrix.of(self._in_unit(), self.rows, self.n_threads, self._half)
+            if self._half is None:
+                try:
+                    self._half = HalfMatrix.of(self._in_unit(), self.rows, self.n_threads)
+                except MemoryError:
+                    raise MemoryError(
+                        f"Half of the kernel matrix of {self.n_samples:,} samples needs "
+                        f"{half_bytes(self.n_samples) / 1e9:.1f} GB; learn from fewer, or choose a kernel with "
+                        'approximation="nystroem".'
+                    ) from None
             return self._half
 
     def _in_unit(self) -> PairKernel:
@@ -349,21 +367,14 @@ class HalfOperator(PairOperator):
         return out.astype(np.float64) * self.scale if precision == "double" else out
 
     def table(self, alpha: Array) -> PairTable:
-        kernel, unit = self._in_unit(), power_of_two(float(np.abs(alpha).max(initial=0.0)))
-        points = kernel.points(self.rows, np.float32, self.n_threads)
-        return PairTable(kernel, points, (alpha / unit).astype(np.float32), (unit, self.scale))
+        kernel = self._in_unit()
+        return PairTable(kernel, kernel.points(self.rows, np.float32, self.n_threads), alpha * self.scale, np.float32)
 
     def with_threads(self, n_threads: int) -> HalfOperator:
         return self if n_threads == self.n_threads else HalfOperator(self.rows, self.kernel, n_threads, self._half)
 
     def extend(self, rows: Rows) -> KernelOperator:
-        known, everything = self._half, self.rows.followed_by(rows)
-        if known is None or everything.n_rows > MOST_SINGLE_SAMPLES:
-            return pair_operator(everything, self.kernel, self.n_threads)
-        longer = HalfOperator(everything, self.kernel, self.n_threads)
-        if longer.scale == self.scale:
-            longer._half = known
-        return longer
+        return pair_operator(self.rows.followed_by(rows), self.kernel, self.n_threads)
 
     def remove(self, index: Any) -> KernelOperator:
         kept = np.delete(np.arange(self.n_samples), np.asarray(index, int))
@@ -374,7 +385,7 @@ class HalfOperator(PairOperator):
         return HalfOperator(self.rows, kernel, self.n_threads)
 
     def gradient(self, left: Array, right: Array, sums: Array | None = None) -> dict[str, Array]:
-        return self.exactly().gradient(left, right, sums)
+        raise ValueError("Derivatives of a matrix in single precision are those of the kernel itself, on some samples.")
 
     def exactly(self) -> DenseOperator:
         return DenseOperator(self.rows, self.kernel, self.n_threads)
@@ -384,40 +395,43 @@ class HalfOperator(PairOperator):
         return "float32"
 
     def approximation_error(self) -> float:
-        return float(np.finfo(np.float32).eps)
+        return rounding_error(self.kernel, self.rows)
 
 
 @dataclass(frozen=True, eq=False)
 class PairTable:
     """``x -> k(x)^T alpha`` by kernel values with all training samples, as `PairKernel.points`; alpha (N, M).
 
-    units : of alpha and of the kernel, which are factors of the result
+    dtype : of the points, and so of kernel values
     """
 
     kernel: PairKernel
     points: Any
     alpha: Array
-    units: tuple[float, float] = (1.0, 1.0)
+    dtype: Any = np.float64
 
     def evaluate(self, rows: Rows, n_threads: int = 1) -> Array:
-        out = weighted_cross(self.kernel, rows, self.points, self.alpha, n_threads)
-        return out if self.units == (1.0, 1.0) else out * self.units[0] * self.units[1]
+        return weighted_cross(self.kernel, rows, self.points, self.alpha, n_threads, self.dtype)
 
 
-def weighted_cross(kernel: PairKernel, rows: Rows, points: Any, weights: Array, n_threads: int = 1) -> Array:
-    """``K(rows, points) @ weights``, (n, M), in the precision of the weights (N, M) up to the result; in blocks."""
-    out = np.empty((rows.n_rows, weights.shape[1]))
-    step = max(FEWEST_CROSS_ROWS, CROSS_NUMBERS * (8 // weights.dtype.itemsize) // max(1, len(weights)))
+def weighted_cross(
+    kernel: PairKernel, rows: Rows, points: Any, weights: Array, n_threads: int = 1, dtype: Any = np.float64
+) -> Array:
+    """``K(rows, points) @ weights``, (n, M), of points in a precision, summed up in double precision; in blocks."""
+    out = np.zeros((rows.n_rows, weights.shape[1]))
+    step = max(FEWEST_CROSS_ROWS, CROSS_NUMBERS * (8 // np.dtype(dtype).itemsize) // max(1, len(weights)))
     step -= step % TILE if step > TILE else 0  # whole tiles
+    width = len(weights) if dtype == np.float64 else SUMMED_COLUMNS
     # Threads of BLAS go on spinning for a while when they are done, in the way of ours.
     with suited_blas(0.0):
-        values = np.empty((min(step, rows.n_rows), len(weights)), weights.dtype)
+        values = np.empty((min(step, rows.n_rows), len(weights)), dtype)
         for begin in range(0, rows.n_rows, step):
             some = rows.block(begin, min(begin + step, rows.n_rows))
-            block = values[: some.n_rows]
+            block, sums = values[: some.n_rows], out[begin : begin + step]
             block[:] = 0
-            kernel.add_cross(kernel.points(some, weights.dtype, n_threads), points, block, n_threads)
-            out[begin : begin + step] = block @ weights
+            kernel.add_cross(kernel.points(some, dtype, n_threads), points, block, n_threads)
+            for first in range(0, len(weights), width):
+                sums += block[:, first : first + width].astype(np.float64, copy=False) @ weights[first : first + width]
     return out
 
 
@@ -425,8 +439,8 @@ class ApproximateOperator(FeatureOperator):
     """A kernel that is evaluated pair by pair, approximated by the products of features.
 
     The prior variance is that of the kernel itself; what landmarks leave of it is in the posterior variance, too, so
-    that this is not too small far away from all of them. A change of the samples that leaves few makes a
-    `DenseOperator` of it, unless the approximation was asked for.
+    that this is not too small far away from all of them. A change of the samples that leaves few makes an
+    operator with a matrix of it, unless the approximation was asked for.
 
     Parameters
     ----------

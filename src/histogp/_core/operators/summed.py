@@ -74,6 +74,7 @@ class SumOperator(KernelOperator):
         self.n_threads = parts[0].n_threads
         self.block_width = max(part.block_width for part in parts)
         self.scale = power_of_two(sum(part.scale for part in parts))
+        self.has_large_matrix = any(part.has_large_matrix for part in parts)
         few = [most for part in parts if (most := tuning_of(part).most_searched) is not None]
         self.most_searched = min(few, default=None)
 

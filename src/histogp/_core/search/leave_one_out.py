@@ -678,22 +678,22 @@ def searched_samples(data: Data, is_classification: bool, rng: np.random.Generat
     return np.sort(sampled(codes, rng.permutation(n), most))
 
 
-def left_out_rows(hashes: Array, groups: Array | None = None) -> Array:
-    """Numbers of some rows by their hashes (n_rows,), ascending: the same rows, whatever their order is.
+def left_out_rows(keys: Array, groups: Array | None = None) -> Array:
+    """Numbers of some rows by their keys (n_rows,), ascending: the same rows, whatever their order is.
 
     groups : (n_rows,), the numbers of groups, of which those that are taken are whole, or None
     """
-    order = np.argsort(hashes)
+    order = np.argsort(keys)
     return np.sort(order[:LEFT_OUT_ROWS]) if groups is None else whole_groups(groups, order, LEFT_OUT_ROWS)
 
 
-def unseen_rows(hashes: Array, seen: Array, groups: Array | None = None) -> Array:
-    """Numbers of some rows beside those that were seen, in the order of their hashes (n_rows,).
+def unseen_rows(keys: Array, seen: Array, groups: Array | None = None) -> Array:
+    """Numbers of some rows beside those that were seen, in the order of their keys (n_rows,).
 
     groups : (n_rows,), the numbers of groups, of which no row may have been seen, or None
     """
-    order = np.argsort(hashes)
-    is_seen = np.zeros(len(hashes), bool)
+    order = np.argsort(keys)
+    is_seen = np.zeros(len(keys), bool)
     is_seen[seen] = True
     if groups is not None:
         is_seen = np.isin(groups, groups[seen])

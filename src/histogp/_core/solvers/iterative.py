@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from histogp._core.data import Array, Rows
-from histogp._core.operators.contract import KernelOperator, Precision, approximation_of
+from histogp._core.operators.contract import Approximate, KernelOperator, Precision
 from histogp._core.solvers.preconditioner import Preconditioner, make_preconditioner
 from histogp._core.solvers.problem import SINGLE_PRECISION_TOL, Callback, Noise, Solution, SolverOptions, relative
 from histogp._core.solvers.system import FEWEST_OUTPUTS, MOST_OUTPUTS, System
@@ -16,6 +16,9 @@ from histogp._core.threads import single_threaded_blas
 
 # A preconditioner serves until there are so many times more samples than when it was made.
 MOST_SAMPLE_GROWTH = 1.5
+# Products in single precision need a noise that is so many times larger than what rounding makes of the matrix: below
+# one the iteration diverges, and up to ten it takes longer than in double precision.
+LEAST_NOISE_IN_ROUNDINGS = 20
 # A preconditioner serves as long as the unit of its factor, that of the kernel, is not so many times larger.
 MOST_SCALE_GROWTH = 16
 
@@ -153,7 +156,9 @@ class _Iteration:
         self.scale = np.where(largest > 0, largest, 1.0)
         self.b = sides / self.scale
         # A single vector gains little from single precision, less than the iterations that it costs.
-        single = tol >= SINGLE_PRECISION_TOL and sides.shape[1] > 1
+        rounding = np.sqrt(operator.n_samples) * np.finfo(np.float32).eps * operator.scale
+        is_noisy = self.diagonals.min() > LEAST_NOISE_IN_ROUNDINGS * rounding
+        single = tol >= SINGLE_PRECISION_TOL and sides.shape[1] > 1 and is_noisy
         self.precision: Precision = "single" if single else "double"
         self.n_iterations = 0
         self.n_products = 0
@@ -210,7 +215,9 @@ class _Iteration:
             while self.n_iterations < max_iter:
                 q = self.multiply(p, active)
                 curvature = _dots(p, q)
-                if np.any((curvature <= 0) & (rz > 0)) and approximation_of(self.operator) == "float32":
+                if self.operator.has_large_matrix and np.any((curvature <= 0) & (rz > 0)):
+                    if self.precision == "single":
+                        break  # in double precision it goes on
                     raise ValueError(self.too_little_noise())
                 step = np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > 0)
                 x += step * p
@@ -244,7 +251,9 @@ class _Iteration:
 
     def too_little_noise(self) -> str:
         """What to say where rounding of the matrix is more than the noise."""
-        rounding = 2 * np.sqrt(self.operator.n_samples) * np.finfo(np.float32).eps * self.operator.diagonal().mean()
+        offered = self.operator.offer(Approximate)
+        error = 0.0 if offered is None else offered.approximation_error()
+        rounding = 4 * np.sqrt(self.operator.n_samples) * error * self.operator.diagonal().mean()
         return (
             f"The kernel matrix with noise {self.diagonals.min():g} is not positive definite in float32; use a larger "
             f"noise, at least about {rounding:.0e} here."
