@@ -15,7 +15,9 @@ from histogp._core.data import Array, Rows, content_hash
 from histogp._core.groups import LeftOutGroups, members_of, whole_groups
 from histogp._core.likelihood import exact_likelihood
 from histogp._core.operators.contract import Features, KernelOperator, tuning_of, updates_of
-from histogp._core.solvers import build_system, direct_options, update_system
+from histogp._core.solvers import direct_options
+from histogp._core.solvers.iterative import solve_cg
+from histogp._core.solvers.preconditioner import make_preconditioner
 from histogp._core.solvers.problem import Noise, SolverOptions, TrainingTargets
 from histogp._core.threads import single_threaded_blas
 from histogp._core.variance import VarianceOptions
@@ -24,8 +26,8 @@ from histogp._core.variance.nearest import nearest_variance
 
 # Samples up to which all are left out, one at a time, where that is done exactly, and how many of more.
 MOST_LEFT_OUT, SOME_LEFT_OUT = 4000, 500
-# The part of the samples that are left out together, where one at a time takes too long; the factor on their noise, or
-# on their variance if that is more; and the tolerance of their scores.
+# The part of the samples that are left out together, where one at a time takes too long; the factor on their noise for
+# a preconditioner that is not to know them; and the tolerance of their scores.
 LEFT_OUT_PART, SILENT_NOISE, LEFT_OUT_TOL = 20, 1e8, 0.03
 # Scores that are all smaller tell nothing about a temperature.
 NEGLIGIBLE_SCORE = 1e-9
@@ -113,23 +115,32 @@ def leave_rows_out(posterior: Any, options: VarianceOptions) -> LeftOut:
 
 
 def _leave_out_together(posterior: Any, index: Array, options: SolverOptions) -> tuple[Array, str | None]:
-    """The means of training rows, (n, M), for a model of all others: with very much noise they say nothing.
+    """The means of training rows, (n, M), for a model of all others.
 
     And a sentence if the solver fell short, or None.
     """
     operator, noise, targets, start = posterior.operator, posterior.noise, posterior.targets, posterior.alpha.copy()
+    start[index] = 0.0
     sample = noise.sample.copy()
-    of_outputs = noise.diagonals()[index].min(axis=1) / sample[index]
-    sample[index] = SILENT_NOISE * np.maximum(sample[index], operator.diagonal()[index] / of_outputs)
-    others, start[index] = replace(noise, sample=sample), 0.0
-    none, system = Rows.from_array(np.empty((0, operator.n_features))), posterior.kept_system
-    if system is not None:
-        system = update_system(system.with_options(options), operator, none, others, targets.shape[1])
-    if system is None:
+    sample[index] *= SILENT_NOISE
+    silent, preconditioner = replace(noise, sample=sample), getattr(posterior.kept_system, "preconditioner", None)
+    if preconditioner is None:
         rng = np.random.default_rng(posterior.seed)
-        system = build_system(operator, others, targets.shape[1], options, rng)
-    solution = system.solve(targets, max(options.tol, LEFT_OUT_TOL), start=start)
-    means = (targets - solution.residual - others.diagonals() * solution.values)[index]
+        preconditioner = make_preconditioner(operator, silent, targets.shape[1], options, rng)
+    else:
+        none = Rows.from_array(np.empty((0, operator.n_features)))
+        preconditioner = preconditioner.updated(operator, none, silent, same_noise=False)
+    solution = solve_cg(
+        operator,
+        noise,
+        targets,
+        tol=max(options.tol, LEFT_OUT_TOL),
+        max_iter=options.max_iter,
+        preconditioner=preconditioner,
+        start=start,
+        left_out=index,
+    )
+    means = operator.matmat(solution.values)[index]
     if solution.converged:
         return means, None
     return means, f"The solver stopped before probabilities were clear (max_iter={options.max_iter}): raise max_iter."

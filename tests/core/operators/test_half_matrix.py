@@ -404,3 +404,36 @@ def test_no_matrix_is_kept(probability):
 def test_a_second_solution_that_falls_short_is_warned_of():
     with pytest.warns(VarianceWarning, match="before probabilities were clear"):
         model(solver="cg", max_iter=2, preconditioner_rank=0).fit(X, LABELS)
+
+
+@pytest.mark.parametrize("rank", [0, 40])
+def test_a_solution_without_some_rows(rank):
+    """As if they were not there, with the preconditioner of all."""
+    operator, K = half_operator(X, KERNELS["sum"]), formula(X, X, KERNELS["sum"])
+    index, noise = np.array([3, 20, 64]), problem.Noise(np.full(N, 1e-2))
+    sides = np.random.default_rng(0).standard_normal((N, 2))
+    options = problem.SolverOptions(preconditioner_rank=rank)
+    preconditioner = make_preconditioner(operator, noise, 2, options, np.random.default_rng(0))
+    found = solve_cg(operator, noise, sides, tol=1e-8, max_iter=500, preconditioner=preconditioner, left_out=index)
+    rest = np.delete(np.arange(N), index)
+    expected = np.linalg.solve(K[np.ix_(rest, rest)] + 1e-2 * np.eye(len(rest)), sides[rest])
+    assert found.converged
+    assert not found.values[index].any()
+    close(found.values[rest], expected, rtol=1e-4)
+
+
+@pytest.mark.usefixtures("no_factors")
+def test_leaving_samples_out_takes_no_more_iterations_than_learning(monkeypatch):
+    """Samples with very much noise in their place would take many more."""
+    counts = []
+
+    def counted(*given, **options):
+        found = solve_cg(*given, **options)
+        counts.append(found.n_iterations)
+        return found
+
+    monkeypatch.setattr(left_out, "solve_cg", counted)
+    rows = np.random.default_rng(0).standard_normal((600, 3))
+    kernel = Sum([Laplacian(unit=2.0), Gaussian(unit=2.0)], approximation="single")
+    found = HistogramGPClassifier(kernel, noise=1e-2, preconditioner_rank=60).fit(rows, rows[:, 0] > rows[:, 1])
+    assert 0 < counts[0] <= found.n_iter_

@@ -109,6 +109,7 @@ def solve_cg(
     start: Array | None = None,
     callback: Callback | None = None,
     outputs: Array | None = None,
+    left_out: Array | None = None,
 ) -> Solution:
     """Solve ``(K + diag(noise)) x = b`` for each column until ``max|r| <= tol max|b|``.
 
@@ -124,9 +125,12 @@ def solve_cg(
         A guess of the solution.
     outputs : (M,) or None
         The number of the output, where each has its noise, that a column belongs to; None: its own.
+    left_out : numbers of rows, or None
+        The system is that without these rows and columns; the solution is zero there. The preconditioner may be that of
+        all rows.
     """
     with single_threaded_blas():
-        iteration = _Iteration(operator, noise, sides, tol, preconditioner, callback, outputs)
+        iteration = _Iteration(operator, noise, sides, tol, preconditioner, callback, outputs, left_out)
         return iteration.run(max_iter, start)
 
 
@@ -142,6 +146,7 @@ class _Iteration:
         preconditioner: Preconditioner | None,
         callback: Callback | None,
         outputs: Array | None,
+        left_out: Array | None,
     ):
         """Scale each right-hand side to a largest entry of one, and choose the precision of the products."""
         self.operator = operator
@@ -151,10 +156,11 @@ class _Iteration:
         self.ratios: list[Array] = []
         self.preconditioner = preconditioner
         self.callback = callback
+        self.left_out = np.empty(0, int) if left_out is None else left_out
         self.tol = tol
         largest = np.abs(sides).max(axis=0)
         self.scale = np.where(largest > 0, largest, 1.0)
-        self.b = sides / self.scale
+        self.b = self.without(sides / self.scale)
         # A single vector gains little from single precision, less than the iterations that it costs.
         rounding = np.sqrt(operator.n_samples) * np.finfo(np.float32).eps * operator.scale
         is_noisy = self.diagonals.min() > LEAST_NOISE_IN_ROUNDINGS * rounding
@@ -279,13 +285,18 @@ class _Iteration:
     def precondition(self, r: Array, active: Array) -> Array:
         if self.preconditioner is None:
             return r if is_uniform(self.diagonals) else r / self.diagonal_of(active)
-        return self.preconditioner.apply(r, self.outputs[active])
+        return self.without(self.preconditioner.apply(r, self.outputs[active]))
 
     def multiply(self, p: Array, active: Array) -> Array:
         self.n_products += p.shape[1]
         q = self.operator.matmat(p, self.precision)
         q += self.diagonal_of(active) * p
-        return q
+        return self.without(q)
+
+    def without(self, vectors: Array) -> Array:
+        """Vectors that are zero in the rows that are left out."""
+        vectors[self.left_out] = 0.0
+        return vectors
 
     def diagonal_of(self, active: Array | slice) -> Array:
         return self.diagonals if self.diagonals.shape[1] == 1 else self.diagonals[:, self.outputs[active]]
@@ -293,7 +304,7 @@ class _Iteration:
     def true_residuals(self, active: Array | slice) -> Array:
         x = self.x[:, active]
         self.n_products += x.shape[1]
-        return self.b[:, active] - self.operator.matmat(x) - self.diagonal_of(active) * x
+        return self.without(self.b[:, active] - self.operator.matmat(x) - self.diagonal_of(active) * x)
 
 
 def is_uniform(diagonals: Array) -> bool:
