@@ -408,12 +408,14 @@ def test_a_second_solution_that_falls_short_is_warned_of():
 
 @pytest.mark.parametrize("rank", [0, 40])
 def test_a_solution_without_some_rows(rank):
-    """As if they were not there, with the preconditioner of all."""
+    """As if they were not there."""
     operator, K = half_operator(X, KERNELS["sum"]), formula(X, X, KERNELS["sum"])
     index, noise = np.array([3, 20, 64]), problem.Noise(np.full(N, 1e-2))
     sides = np.random.default_rng(0).standard_normal((N, 2))
     options = problem.SolverOptions(preconditioner_rank=rank)
     preconditioner = make_preconditioner(operator, noise, 2, options, np.random.default_rng(0))
+    if preconditioner is not None:
+        preconditioner = preconditioner.without(index)
     found = solve_cg(operator, noise, sides, tol=1e-8, max_iter=500, preconditioner=preconditioner, left_out=index)
     rest = np.delete(np.arange(N), index)
     expected = np.linalg.solve(K[np.ix_(rest, rest)] + 1e-2 * np.eye(len(rest)), sides[rest])

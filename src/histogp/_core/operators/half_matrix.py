@@ -11,9 +11,9 @@ import numpy as np
 from histogp._core.data import Array, Rows, mirrored
 from histogp._core.threads import run, single_threaded_blas
 
-# Samples of a side of a tile, 16 MB, and rows of it that serve both of its products while they are in cache, 1 MB.
+# Samples of a side of a tile, 16 MB, and rows of it that serve both of its products while they are in cache, 0.5 MB.
 SIDE = 2048
-PIECE_ROWS = 128
+PIECE_ROWS = 64
 
 
 def half_bytes(n_samples: int) -> int:

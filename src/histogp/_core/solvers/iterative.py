@@ -126,8 +126,7 @@ def solve_cg(
     outputs : (M,) or None
         The number of the output, where each has its noise, that a column belongs to; None: its own.
     left_out : numbers of rows, or None
-        The system is that without these rows and columns; the solution is zero there. The preconditioner may be that of
-        all rows.
+        The system is that without these rows and columns, for which the preconditioner is; the solution is zero there.
     """
     with single_threaded_blas():
         iteration = _Iteration(operator, noise, sides, tol, preconditioner, callback, outputs, left_out)

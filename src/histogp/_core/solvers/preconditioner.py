@@ -164,6 +164,14 @@ class Preconditioner:
             out += block @ of_factor[begin:end]
         return np.sqrt(self._scale) * out
 
+    def without(self, index: Array) -> Preconditioner:
+        """That of the matrix without these rows and columns, for right-hand sides that are zero there."""
+        other = copy.copy(self)
+        less = [gram(self._blocks, index, diagonal, self._n_threads) for diagonal in self._diagonals.T]
+        other._inner = [core - own for core, own in zip(self._inner, less, strict=True)]
+        other._cores = [cho_factor(core, lower=True, check_finite=False) for core in other._inner]
+        return other
+
     def with_threads(self, n_threads: int) -> Preconditioner:
         """The preconditioner on another number of threads."""
         other = copy.copy(self)
