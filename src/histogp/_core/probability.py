@@ -27,8 +27,8 @@ from histogp._core.variance.nearest import nearest_variance
 # Samples up to which all are left out, one at a time, where that is done exactly, and how many of more.
 MOST_LEFT_OUT, SOME_LEFT_OUT = 4000, 500
 # The part of the samples, and the most, that are left out together, where one at a time takes too long, and the
-# tolerance of their scores: links of 13,000 images are 1% off by it.
-LEFT_OUT_PART, MOST_TOGETHER, LEFT_OUT_TOL = 20, 1000, 0.1
+# tolerance of their scores, the largest of all: log losses of 13,000 images differ by 1e-4 from those of exact scores.
+LEFT_OUT_PART, MOST_TOGETHER, LEFT_OUT_TOL = 20, 1000, 0.3
 # Scores that are all smaller tell nothing about a temperature.
 NEGLIGIBLE_SCORE = 1e-9
 # Temperatures that make sense, as logarithms, for scores between -1 and 1.
