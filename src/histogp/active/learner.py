@@ -22,6 +22,7 @@ class ActiveLearner:
     estimator : HistogramGPClassifier, HistogramGPRegressor or HistogramGPOneClass
         Goes on learning in place. If it has not been fitted, the first samples are chosen at random.
     X_pool : {array-like, sparse matrix} of shape (n_samples, n_features)
+        The samples to choose from.
     strategy : str, default="uncertainty"
         See `query`.
     batch_size : int, default=1
@@ -71,7 +72,18 @@ class ActiveLearner:
         self.queried_ = np.empty(0, int)
 
     def query(self, batch_size: int | None = None) -> np.ndarray:
-        """Positions in the pool of the samples to label next, best first, of those not labeled yet."""
+        """Choose the samples to label next, of those not labeled yet.
+
+        Parameters
+        ----------
+        batch_size : int or None, default=None
+            Samples that are chosen together; None is the ``batch_size`` of the learner.
+
+        Returns
+        -------
+        index : ndarray of shape (batch_size,)
+            Positions in ``X_pool``, best first; fewer if there are no more.
+        """
         batch_size = self.batch_size if batch_size is None else batch_size
         if not self._open.any():
             raise ValueError("All samples of the pool are labeled; make an ActiveLearner with another X_pool.")
@@ -89,7 +101,20 @@ class ActiveLearner:
         )
 
     def teach(self, index: Any, y: Any) -> ActiveLearner:
-        """Learn the labels of samples of the pool, by their positions."""
+        """Learn the labels of samples of the pool, by their positions.
+
+        Parameters
+        ----------
+        index : int or array-like of int or bool
+            Positions in ``X_pool``, or a mask.
+        y : array-like of shape (n_labeled,)
+            Labels of these samples, or targets.
+
+        Returns
+        -------
+        self : ActiveLearner
+            The learner itself.
+        """
         index = positions(self.X_pool, np.atleast_1d(index), "index")
         self.estimator.partial_fit(_safe_indexing(self.X_pool, index), y)
         self._open[index] = False

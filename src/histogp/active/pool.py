@@ -40,13 +40,15 @@ def query(
     """Choose samples of a pool to label next.
 
     The pool is read in blocks; memory does not grow with the number of training samples times that of the pool. The
-    means of more than 10,000 candidates are those of ``prediction="quantized"``.
+    means of more than 10,000 candidates are those of ``prediction="quantized"``, unless the kernel has no tables or
+    there are no more than 256 training samples.
 
     Parameters
     ----------
     estimator : fitted HistogramGPClassifier, HistogramGPRegressor or HistogramGPOneClass
         The latter two for "random", "variance" and "batch-variance" only.
     X_pool : {array-like, sparse matrix} of shape (n_samples, n_features)
+        The samples to choose from.
     strategy : str, default="uncertainty"
         ``|mean|`` is, with more than two classes, the gap between the two largest means; the variance is that of the
         latent function.
@@ -62,6 +64,7 @@ def query(
           chosen. Needs no labels.
         - "batch-uncertainty": ``argmin |mean| / sqrt(noise + variance)``, with that variance.
     batch_size : int, default=1
+        Samples that are chosen together.
     candidates : array-like of int or bool, default=None
         The samples in question, by their positions in the pool or as a mask; None is all of them.
     variance : str, default="auto"
@@ -77,7 +80,16 @@ def query(
     -------
     index : ndarray of shape (batch_size,)
         Positions in ``X_pool``, best first; fewer if there are no more.
-    utilities : ndarray of shape (batch_size,), if ``return_utilities``
+    utilities : ndarray of shape (batch_size,)
+        What the strategy thinks of them; only if ``return_utilities``.
+
+    Examples
+    --------
+    >>> from histogp import HistogramGPClassifier
+    >>> from histogp.active import query
+    >>> clf = HistogramGPClassifier("hik", noise=0.1).fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
+    >>> query(clf, [[0.1, 0.9], [0.5, 0.5], [0.9, 0.1]], "uncertainty")
+    array([1])
     """
     strategy, batch_size = checked_strategy(strategy), checked_batch_size(batch_size)
     pool = Pool(estimator, X_pool, candidates, variance, random_state)

@@ -25,10 +25,23 @@ class HistogramGPSampling(SingleAnnotatorPoolQueryStrategy):
     ----------
     estimator : HistogramGPClassifier or None, default=None
         A copy of it learns the labeled samples at each query. None is one with the default parameters.
-    strategy, variance : str
+    strategy : str, default="uncertainty"
+        See `histogp.active.query`.
+    variance : str, default="auto"
         See `histogp.active.query`.
     missing_label : scalar, str, None or np.nan, default=np.nan
+        What stands for the label of a sample that has none.
     random_state : int, RandomState instance or None, default=0
+        None makes other random choices each time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histogp import HistogramGPClassifier
+    >>> from histogp.active.scikit_activeml import HistogramGPSampling
+    >>> X, y = np.array([[0.0, 1.0], [0.1, 0.9], [0.5, 0.5], [1.0, 0.0]]), np.array([0, np.nan, np.nan, 1])
+    >>> HistogramGPSampling(HistogramGPClassifier("hik", noise=0.1)).query(X, y)
+    array([2])
     """
 
     def __init__(
@@ -55,17 +68,19 @@ class HistogramGPSampling(SingleAnnotatorPoolQueryStrategy):
             Dense: scikit-activeml has no sparse data.
         y : array-like of shape (n_samples,)
             Labels, ``missing_label`` where there is none.
-        candidates : None, array-like of int of shape (n_candidates,) or array-like of shape (n_candidates, n_features)
+        candidates : array-like of shape (n_candidates,) or (n_candidates, n_features), default=None
             Numbers of samples, or samples; None is all that have no label.
         batch_size : int, default=1
+            Samples that are chosen together.
         return_utilities : bool, default=False
+            Whether to return also what the strategy thinks of all samples: the higher, the better.
 
         Returns
         -------
         query_indices : ndarray of shape (batch_size,)
             Numbers of samples of ``X``, or of ``candidates`` if these are samples.
-        utilities : ndarray of shape (batch_size, n_samples) or (batch_size, n_candidates), if ``return_utilities``
-            At each choice; NaN for samples that cannot be chosen.
+        utilities : ndarray of shape (batch_size, n_samples) or (batch_size, n_candidates)
+            At each choice; NaN for samples that cannot be chosen. Only if ``return_utilities``.
         """
         strategy = STRATEGIES[checked_strategy(self.strategy)]
         X, y, candidates, batch_size, return_utilities = self._validate_data(

@@ -16,7 +16,29 @@ _DTYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E
 
 
 def read_idx(path: Any) -> np.ndarray:
-    """The array in an IDX file, plain or gzipped."""
+    """The array in an IDX file, plain or gzipped.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file; it is gzipped if its name ends in ``.gz``.
+
+    Returns
+    -------
+    array : ndarray
+        Of the shape and the type that the file declares.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from histogp.datasets import read_idx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "labels-idx1-ubyte")
+    ...     _ = path.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 2, 1]))
+    ...     read_idx(path)
+    array([7, 2, 1], dtype=uint8)
+    """
     path = Path(path)
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
@@ -35,8 +57,39 @@ def read_idx(path: Any) -> np.ndarray:
 def load_idx_folder(folder: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Training and test images and labels, as ``(X_train, y_train, X_test, y_test)``, from a folder.
 
-    The folder holds ``train-images-idx3-ubyte``, ``train-labels-idx1-ubyte`` ``t10k-images-idx3-ubyte`` and
+    The folder holds ``train-images-idx3-ubyte``, ``train-labels-idx1-ubyte``, ``t10k-images-idx3-ubyte`` and
     ``t10k-labels-idx1-ubyte``, gzipped or not.
+
+    Parameters
+    ----------
+    folder : str or path-like
+        The folder that holds the four files.
+
+    Returns
+    -------
+    X_train : ndarray of shape (n_train, height, width)
+        Images to learn from.
+    y_train : ndarray of shape (n_train,)
+        Labels of these.
+    X_test : ndarray of shape (n_test, height, width)
+        Images to test with.
+    y_test : ndarray of shape (n_test,)
+        Labels of these.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from histogp.datasets import load_idx_folder
+    >>> images = bytes([0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 2, 50, 60, 70, 80])
+    >>> labels = bytes([0, 0, 8, 1, 0, 0, 0, 1, 9])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for part in ("train", "t10k"):
+    ...         _ = Path(folder, f"{part}-images-idx3-ubyte").write_bytes(images)
+    ...         _ = Path(folder, f"{part}-labels-idx1-ubyte").write_bytes(labels)
+    ...     X_train, y_train, X_test, y_test = load_idx_folder(folder)
+    >>> X_train.shape, y_train.tolist()
+    ((1, 2, 2), [9])
     """
     names = [f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
     return tuple(read_idx(_find(Path(folder), name)) for name in names)  # type: ignore[return-value]
@@ -46,6 +99,32 @@ def load_fashion_mnist(folder: Any = None) -> tuple[np.ndarray, np.ndarray, np.n
     """Fashion-MNIST as ``(X_train, y_train, X_test, y_test)``; images (n, 28, 28) uint8.
 
     Without ``folder`` the files of the Debian package are used.
+
+    Parameters
+    ----------
+    folder : str, path-like or None, default=None
+        The folder that holds the four files, as in `load_idx_folder`.
+
+    Returns
+    -------
+    X_train : ndarray of shape (60000, 28, 28)
+        Images to learn from.
+    y_train : ndarray of shape (60000,)
+        Labels of these, from 0 to 9.
+    X_test : ndarray of shape (10000, 28, 28)
+        Images to test with.
+    y_test : ndarray of shape (10000,)
+        Labels of these, from 0 to 9.
+
+    Examples
+    --------
+    >>> from histogp.datasets import load_fashion_mnist
+    >>> X_train, y_train, X_test, y_test = load_fashion_mnist()  # doctest: +SKIP
+    >>> try:
+    ...     X_train, y_train, X_test, y_test = load_fashion_mnist("no-such-folder")
+    ... except FileNotFoundError:
+    ...     print("the files are missing")
+    the files are missing
     """
     if folder is not None:
         return load_idx_folder(folder)
@@ -77,13 +156,25 @@ def orientation_histograms(images: np.ndarray, *, cell: int = 4, n_orientations:
 
     Parameters
     ----------
-    images : array of shape (n, height, width)
+    images : ndarray of shape (n, height, width)
         Intensities from 0 to 255; height and width are multiples of ``cell``.
+    cell : int, default=4
+        Pixels along each side of a cell.
+    n_orientations : int, default=9
+        Bins of the histogram of each cell.
 
     Returns
     -------
-    array of shape (n, height / cell * width / cell * n_orientations), float32
-        28 x 28 images give 441 features.
+    ndarray of shape (n, height / cell * width / cell * n_orientations)
+        In single precision; 28 x 28 images give 441 features by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histogp.datasets import orientation_histograms
+    >>> images = np.random.default_rng(0).integers(0, 256, (5, 28, 28))
+    >>> orientation_histograms(images).shape
+    (5, 441)
     """
     if images.shape[1] % cell or images.shape[2] % cell:
         raise ValueError(f"The image size {images.shape[1:]} is not a multiple of the cell size {cell}.")

@@ -45,9 +45,11 @@ class BlockMap(FeatureMap):
     columns_ : list of ndarray
         The numbers of the columns of each block.
     maps_ : list
-        Fitted.
+        The fitted map of each block; None for the columns as they are.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Features of a sample.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of these, if the data have names.
 
     Examples
     --------
@@ -106,7 +108,20 @@ class BlockMap(FeatureMap):
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None) -> BlockMap:
-        """Adapt all maps to X (n_samples, n_features); y is for those that look at it."""
+        """Adapt all maps to X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to learn from.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
+            For maps that look at it.
+
+        Returns
+        -------
+        self : BlockMap
+            The estimator itself.
+        """
         with updating(self) as changed:
             changed.__dict__.pop("maps_", None)
             changed._add(X, y)
@@ -114,7 +129,20 @@ class BlockMap(FeatureMap):
 
     @_fit_context(prefer_skip_nested_validation=False)
     def partial_fit(self, X: Any, y: Any = None) -> BlockMap:
-        """Let further rows take part in finding the components; the maps adapt to the first ones alone."""
+        """Let further rows take part in finding the components; the maps adapt to the first ones alone.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to learn from.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
+            For maps that look at it.
+
+        Returns
+        -------
+        self : BlockMap
+            The estimator itself.
+        """
         with updating(self) as changed:
             changed._add(X, y)
         return self
@@ -195,7 +223,18 @@ class BlockMap(FeatureMap):
             yield Z if sparse.issparse(Z) else np.asarray(Z)
 
     def transform(self, X: Any) -> Any:
-        """The features, (n, n_features_out): those of the first block, then those of the second."""
+        """The features: those of the first block, then those of the second.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to transform.
+
+        Returns
+        -------
+        Z : {ndarray, sparse matrix} of shape (n_samples, n_features_out)
+            Sparse, CSR, if those of all blocks are and ``pca_components`` is None.
+        """
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         if not self._projects:
@@ -223,7 +262,18 @@ class BlockMap(FeatureMap):
         return np.vstack(folded), intercepts
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """``block__0, ...``: the name of the block and the number of the feature in it."""
+        """``block__0, ...``: the name of the block and the number of the feature in it.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Not used; scikit-learn's pipelines pass it.
+
+        Returns
+        -------
+        names : ndarray of shape (n_features_out,)
+            Names of the features that `transform` gives.
+        """
         check_is_fitted(self)
         names = [name for name, _, _ in self.blocks]
         counts = np.bincount(self.block_of_, minlength=len(names))

@@ -85,10 +85,12 @@ class _AdditiveMap(FeatureMap):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Non-negative features.
         y : ignored
+            Not used; scikit-learn's pipelines pass it.
 
         Returns
         -------
-        self
+        self : estimator instance
+            The estimator itself.
         """
         with updating(self) as changed:
             changed._install(changed._choose(validate_features(changed, X, reset=True)))
@@ -111,9 +113,19 @@ class _AdditiveMap(FeatureMap):
         self._install(self._kind().from_state(reader, n_features))
 
     def transform(self, X: Any) -> Any:
-        """The features, (n, n_terms * n_features): first the first term of every feature, then the second.
+        """The features: first the first term of every feature, then the second.
 
         A sparse matrix, CSR, for a sparse one; in the precision of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to transform.
+
+        Returns
+        -------
+        Z : {ndarray, sparse matrix} of shape (n_samples, n_terms * n_features)
+            Their products approximate the kernel.
         """
         check_is_fitted(self)
         announce_compilation()
@@ -121,7 +133,18 @@ class _AdditiveMap(FeatureMap):
         return self._map.transform(X, number_of_threads(self.n_jobs))
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """``name_0, ...``: the name of the feature and the number of the term."""
+        """``name_0, ...``: the name of the feature and the number of the term.
+
+        Parameters
+        ----------
+        input_features : array-like of str of shape (n_features,) or None, default=None
+            Names of the features of a sample. None takes those of the data, or else "x0", "x1" and so on.
+
+        Returns
+        -------
+        names : ndarray of shape (n_features_out,)
+            Names of the features that `transform` gives.
+        """
         check_is_fitted(self)
         names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
         return np.array([f"{name}_{term}" for term in range(self._map.n_terms) for name in names], object)
@@ -150,17 +173,20 @@ class AdditiveChi2Map(_AdditiveMap):
     sample_interval : float or None, default=None
         For "vz". None is that of scikit-learn for 1, 3 and 5 terms, otherwise the best for the data.
     n_jobs : int or None, default=None
-        Threads; None is Numba's setting.
+        Threads; None means all that Numba may use, -1 all cores.
 
     Attributes
     ----------
     n_terms_ : int
-    points_ : ndarray of shape (n_terms_, n_features_in_)
+        Terms of the expansion of each feature, given or chosen.
+    points_ : ndarray of shape (n_terms, n_features)
         With "direct": where the approximation is exact.
     sample_interval_ : float
-        With "vz".
+        With "vz": the sampling interval of the spectrum.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Features of a sample.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of these, if the data have names.
 
     Examples
     --------
@@ -218,15 +244,21 @@ class AdditiveChi2Map(_AdditiveMap):
         return kinds[self.method]
 
     def approximation_error(self, X: Any, Y: Any = None) -> Array:
-        """The kernel minus the products of the features, for all pairs of rows, (n, m).
+        """The kernel minus the products of the features, for all pairs of rows.
 
         With "direct" that is the exact remainder of the series (eq. 7), free of rounding.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n, n_features)
+            The first samples of the pairs.
         Y : {array-like, sparse matrix} of shape (m, n_features), default=None
-            None is X.
+            The second samples of the pairs; None is X.
+
+        Returns
+        -------
+        error : ndarray of shape (n, m)
+            Positive where the products are too small.
         """
         check_is_fitted(self)
         announce_compilation()
@@ -247,14 +279,29 @@ class HomogeneousMap(_AdditiveMap):
     sample_interval : float or None, default=None
         None is the best for the data.
     n_jobs : int or None, default=None
+        Threads; None means all that Numba may use, -1 all cores.
 
     Attributes
     ----------
     n_terms_ : int
+        Terms of the expansion of each feature, given or chosen.
     sample_interval_ : float
-        But for "hellinger".
+        But for "hellinger": the sampling interval of the spectrum.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Features of a sample.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of these, if the data have names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histogp.feature_maps import HomogeneousMap
+    >>> X = np.random.default_rng(0).random((20, 3))
+    >>> Z = HomogeneousMap("intersection", n_terms=5).fit_transform(X)
+    >>> Z.shape
+    (20, 15)
+    >>> bool(abs(Z[0] @ Z[1] - np.minimum(X[0], X[1]).sum()) < 0.1)
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {

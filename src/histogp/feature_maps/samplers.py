@@ -34,14 +34,27 @@ class SkewedChi2Map(FeatureMap):
     n_components : int, default=100
         Output columns.
     skewedness : float, default=1.0
-        c, positive.
+        The constant c, positive.
     random_state : int, RandomState or None, default=0
         Seed of the frequencies. With a number, maps for the same number of features are of the same kernel.
 
     Attributes
     ----------
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Features of a sample.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of these, if the data have names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histogp.feature_maps import SkewedChi2Map
+    >>> X = np.random.default_rng(0).random((20, 3))
+    >>> Z = SkewedChi2Map(1000, skewedness=0.5).fit_transform(X)
+    >>> Z.shape
+    (20, 1000)
+    >>> np.allclose((Z**2).sum(axis=1), 1)
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
@@ -57,7 +70,20 @@ class SkewedChi2Map(FeatureMap):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> SkewedChi2Map:
-        """Draw the frequencies for as many features as X (n_samples, n_features) has; y is ignored."""
+        """Draw the frequencies for as many features as X has.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Non-negative features.
+        y : ignored
+            Not used; scikit-learn's pipelines pass it.
+
+        Returns
+        -------
+        self : SkewedChi2Map
+            The estimator itself.
+        """
         with updating(self) as changed:
             X = validate_features(changed, X, reset=True)
             rng = check_random_state(self.random_state)
@@ -70,7 +96,18 @@ class SkewedChi2Map(FeatureMap):
         return self
 
     def transform(self, X: Any) -> Array:
-        """The features, (n, n_components), dense; in the precision of X."""
+        """The features, dense; in the precision of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to transform.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_samples, n_components)
+            Their products approximate the kernel.
+        """
         check_is_fitted(self)
         X = validate_features(self, X, reset=False)
         frequencies = self._frequencies.astype(X.dtype, copy=False)
@@ -92,7 +129,18 @@ class SkewedChi2Map(FeatureMap):
         self._n_features_out = int(self.n_components)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """``skewedchi2map0, ...``"""
+        """``skewedchi2map0, ...``: the name of the map and the number of the feature.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Not used; scikit-learn's pipelines pass it.
+
+        Returns
+        -------
+        names : ndarray of shape (n_features_out,)
+            Names of the features that `transform` gives.
+        """
         check_is_fitted(self)
         return np.array([f"skewedchi2map{k}" for k in range(self._n_features_out)], object)
 
@@ -124,10 +172,13 @@ class ExpChi2Sampler(FeatureMap):
     Attributes
     ----------
     beta_ : float
+        Inverse width, given or chosen.
     additive_ : AdditiveChi2Map
-        Fitted.
+        The fitted additive map.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Features of a sample.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of these, if the data have names.
 
     Examples
     --------
@@ -172,9 +223,19 @@ class ExpChi2Sampler(FeatureMap):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> ExpChi2Sampler:
-        """Adapt the additive map and beta to X (n_samples, n_features), and draw frequencies.
+        """Adapt the additive map and beta to X, and draw frequencies.
 
-        y (n_samples,) or (n_samples, n_targets) are labels or targets; only ``beta="evidence"`` looks at them.
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Non-negative features.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
+            Labels or targets; only ``beta="evidence"`` looks at them.
+
+        Returns
+        -------
+        self : ExpChi2Sampler
+            The estimator itself.
         """
         with updating(self) as changed:
             X = validate_features(changed, X, reset=True)
@@ -205,14 +266,36 @@ class ExpChi2Sampler(FeatureMap):
         return most_likely(X, targets - targets.mean(axis=0))
 
     def transform(self, X: Any) -> Array:
-        """The features, (n, n_components), dense; in the precision of X."""
+        """The features, dense; in the precision of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to transform.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_samples, n_components)
+            Their products approximate the kernel.
+        """
         check_is_fitted(self)
         announce_compilation()
         X = validate_features(self, X, reset=False)
         return self._waves.transform(X, number_of_threads(self.additive_.n_jobs))
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """``expchi2sampler0, ...``"""
+        """``expchi2sampler0, ...``: the name of the map and the number of the feature.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Not used; scikit-learn's pipelines pass it.
+
+        Returns
+        -------
+        names : ndarray of shape (n_features_out,)
+            Names of the features that `transform` gives.
+        """
         check_is_fitted(self)
         return np.array([f"expchi2sampler{k}" for k in range(self._n_features_out)], object)
 

@@ -131,7 +131,18 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         raise NotImplementedError
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, also nested ones; a short name gives way to the object that it stands for."""
+        """Set parameters, also nested ones; a short name gives way to the object that it stands for.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by the names of parameters; ``name__parameter`` reaches a parameter of a nested object.
+
+        Returns
+        -------
+        self : estimator instance
+            The estimator itself.
+        """
         for name, make in (("kernel", as_kernel), ("optimize", as_optimizer)):
             if not any(key.startswith(f"{name}__") for key in params):
                 continue
@@ -154,7 +165,13 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
 
     @property
     def posterior_(self) -> PosteriorView:
-        """A `PosteriorView` of what was learned: for code that builds on means, variances and training samples."""
+        """A `PosteriorView` of what was learned: for code that builds on means, variances and training samples.
+
+        Returns
+        -------
+        posterior : PosteriorView
+            A view of the present state.
+        """
         check_is_fitted(self)
         return PosteriorView(self)
 
@@ -191,7 +208,8 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
 
         Returns
         -------
-        self
+        self : estimator instance
+            The estimator itself.
         """
         check_is_fitted(self)
         with updating(self) as changed:
@@ -206,11 +224,17 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
 
     @reading
     def predict(self, X: Any) -> Array:
-        """What the posterior means at each row of X say: labels of classes, (n,), or values, (n,) or (n, n_outputs).
+        """What the posterior means at each row of X say: labels of classes, or values.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to predict.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Labels of a classifier; values of a regressor, in several columns if there were several targets.
         """
         means, dtype = self._mean(X)
         return self._codec.decode(means, dtype)
@@ -237,6 +261,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to predict.
         method : str or None, default=None
             None is "precise", or "nearest" for a kernel matrix in single precision. For "precise" that is made again,
             half a minute or more, and stays in memory until the next fit or update.
@@ -279,8 +304,9 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
 
         Returns
         -------
-        variance : ndarray of shape (n_samples,), or with several columns, see above; a regressor with several outputs
-            has one for each
+        variance : ndarray of shape (n_samples,) or (n_samples, n_columns)
+            With a column for each output of a regressor that has several, for each number in ``n_eigenvectors`` if
+            there are several, or for each class or output with ``per_class``.
         """
         rows = self._test_rows(X)
         if method is None or (per_class and method == "auto"):
@@ -299,7 +325,13 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
     @property
     @reading
     def kernel_shares_(self) -> dict[str, float]:
-        """The share of each part of a `Sum` in the prior variance of distinct samples; empty for one kernel."""
+        """The share of each part of a `Sum` in the prior variance of distinct samples; empty for one kernel.
+
+        Returns
+        -------
+        shares : dict of float
+            By the names of the parts; they sum to one.
+        """
         check_is_fitted(self)
         operator = self._posterior.with_training().operator
         found = operator.kernel.variance_by_part(updates_of(operator).training_rows())
@@ -313,6 +345,11 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
 
         "nystroem" and "fourier" are those of a kernel's ``approximation``, "float32" a matrix in single precision,
         "expansion" the features of `Chi2`.
+
+        Returns
+        -------
+        approximations : dict of float
+            Relative errors by the names of approximations.
         """
         check_is_fitted(self)
         operator = self._posterior.with_training().operator
@@ -325,6 +362,11 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         """The relative error of the variance "calibrated": the root mean square over left-out training samples.
 
         Computed when it is first asked for; zero below 256 training samples, where this variance is precise.
+
+        Returns
+        -------
+        error : float
+            In proportion to the variance.
         """
         check_is_fitted(self)
         return self._without_shortfall(self._posterior.calibration_error(self._variance_options()))
@@ -359,6 +401,7 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
 
             A weight divides the noise of its sample; what copies would add beyond that is not in the value.
         bound : {"tightest", "fischer", "papers"}, default="tightest"
+            For the method "bound": that of the papers, Fischer's, or the better of the two.
         n_probes : int or None, default=None
             Random probes of the quadrature; None takes as many as fill the blocks of a product.
         max_error : float or None, default=None
@@ -369,7 +412,9 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
         Returns
         -------
         value : float
-        error : float, if ``return_error``
+            The natural logarithm, summed over classes or outputs.
+        error : float
+            Its standard error; only if ``return_error``.
         """
         check_is_fitted(self)
         announce_compilation()
@@ -421,7 +466,8 @@ class HistogramGP(CaptionMixin, CallbackSupportMixin, BaseEstimator):
 
         Returns
         -------
-        bound : float, or ndarray with one bound a class or output if there are several
+        bound : float or ndarray of shape (n_outputs,)
+            In the unit of scores or predictions; one for each class or output if there are several.
         """
         check_is_fitted(self)
         self._check_prediction()

@@ -71,6 +71,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         The iteration ends when the largest residual of each output is below ``tol`` times its
         largest target.
     max_iter : int, default=1000
+        Iterations at most.
     preconditioner_rank : int or "auto", default="auto"
         "auto" takes the rank, possibly 0, with the lowest estimated cost.
     prediction : {"exact", "quantized"}, default="exact"
@@ -97,9 +98,11 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
+        Classes so far, sorted.
     kernel_ : Kernel
         With the hyperparameters found.
     noise_ : float
+        Variance of the label noise, given or found.
     log_marginal_likelihood_, log_marginal_likelihood_error_ : float
         Of the training data at these hyperparameters, and its standard error: exact, estimated or a lower bound, as
         ``optimize`` says; NaN if the search saw some of the samples only (of kernels that are evaluated pair by pair
@@ -114,9 +117,9 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         search.
     feature_relevance_ : ndarray of shape (n_features,)
         The share of each feature in the prior variance of the training data, where equal samples count once.
-    alpha_ : ndarray of shape (n_samples_,) or (n_samples_, n_classes)
+    alpha_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Weights of the training samples; one column for two classes.
-    ids_ : ndarray of shape (n_samples_,)
+    ids_ : ndarray of shape (n_samples,)
         The numbers of the training samples, in the order of ``alpha_``: 0 is the first one that was ever given. They
         stay the same, and are not used again.
     n_iter_ : int
@@ -126,6 +129,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     n_products_ : int
         Products of the kernel matrix with a vector.
     preconditioner_rank_ : int
+        Rank of the preconditioner; 0 if there was none.
     approximation_ : dict
         The approximations of the kernel, each with the relative error of kernel values; empty if it is exact.
     kernel_shares_ : dict
@@ -140,7 +144,9 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
     posterior_ : PosteriorView
         What was learned, for code that builds on means, variances and training samples.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Features of a sample.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of these, if the data have names.
 
     Examples
     --------
@@ -229,7 +235,8 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
 
         Returns
         -------
-        self
+        self : HistogramGPClassifier
+            The estimator itself.
         """
         return self._fit(X, y, sample_weight, groups)
 
@@ -256,7 +263,8 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
 
         Returns
         -------
-        self
+        self : HistogramGPClassifier
+            The estimator itself.
         """
         return self._partial_fit(X, y, sample_weight, np.empty(0) if classes is None else declared(classes))
 
@@ -274,27 +282,60 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
 
         Returns
         -------
-        self
+        self : HistogramGPClassifier
+            The estimator itself.
         """
         return self._relabel(ids, y)
 
     @reading
     def decision_function(self, X: Any) -> Array:
-        """Posterior means of the latent functions: (n,) for two classes, else (n, n_classes)."""
+        """Posterior means of the latent functions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to predict.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            A column for each class; for two classes the score of the second one alone, positive where it is predicted.
+        """
         means, dtype = self._mean(X)
         return (means[:, 0] if self._codec.is_vector else means).astype(dtype, copy=False)
 
     def predict_proba(self, X: Any) -> Array:
-        """Calibrated probabilities of the classes, (n, n_classes); each row sums to one.
+        """Calibrated probabilities of the classes; each row sums to one.
 
         Unless ``probability="dirichlet"`` the most probable class is that of `predict`. What is needed is prepared
         when it is first asked for.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to predict.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            With columns in the order of ``classes_``.
         """
         return np.exp(self.predict_log_proba(X))
 
     @reading
     def predict_log_proba(self, X: Any) -> Array:
-        """The logarithms of `predict_proba`."""
+        """The logarithms of `predict_proba`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to predict.
+
+        Returns
+        -------
+        logarithms : ndarray of shape (n_samples, n_classes)
+            With columns in the order of ``classes_``.
+        """
         rows = self._test_rows(X)
         options = self._variance_options()
         if len(self.classes_) == 1:
@@ -317,7 +358,7 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
 
     @reading
     def novelty(self, X: Any, method: str = "auto") -> Array:
-        """How little the training samples tell about each row of X, (n,): 0 all of it, 1 nothing.
+        """How little the training samples tell about each row of X: 0 all of it, 1 nothing.
 
         That is the variance of the latent function, as a share of what it would be without training samples, a
         constant part of the kernel aside. The labels do not matter.
@@ -325,8 +366,14 @@ class HistogramGPClassifier(ClassifierMixin, HistogramGP):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to predict.
         method : str, default="auto"
             One of `predict_variance`, which says what "auto" is.
+
+        Returns
+        -------
+        novelty : ndarray of shape (n_samples,)
+            The share of the prior variance that is left.
         """
         check_is_fitted(self)
         method = self._posterior.quick_method() if method == "auto" else method

@@ -51,16 +51,27 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
     tol : float, default=1e-2
         The iteration ends when the largest residual is below ``tol``.
     max_iter : int, default=1000
+        Iterations at most.
     preconditioner_rank : int or "auto", default="auto"
         "auto" takes the rank, possibly 0, with the lowest estimated cost.
     prediction : {"exact", "quantized"}, default="exact"
-        How the mean is computed; this and the next three parameters are those of `HistogramGPClassifier`.
+        How the mean is computed. "exact" searches the sorted training values, in time logarithmic in their number.
+        "quantized" reads a table on a grid, in time independent of it; see `quantization_error_bound`. This and the
+        next three parameters count when predicting: `set_params` changes them without another `fit`.
     n_bins : int, default=100
+        Bins of the grid in each dimension, where the grid is uniform, and in each octave, where it is not.
     interpolation : {"linear", "nearest"}, default="linear"
+        "linear" interpolates on a grid in octaves: where the training data crowd near zero it has several,
+        each twice as wide as the one before. "nearest" is the papers' quantization: the nearest node of a
+        uniform grid. Both grids lie in the transformed features.
     value_range : float, array-like of shape (n_features,) or None, default=None
+        Where the grid of each dimension ends, in units of the features; larger values count as this one.
+        None takes the largest training value, which loses nothing.
     n_jobs : int or None, default=None
         Threads; None means all that Numba may use, -1 all cores.
     random_state : int, RandomState instance or None, default=0
+        Chooses the columns of the preconditioner, and whatever is drawn at random for variances. None draws anew each
+        time.
     verbose : int, default=0
         1 reports stages, 2 also iterations.
 
@@ -69,12 +80,14 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
     offset_ : float
         Rows with a lower score are outliers.
     kernel_ : Kernel
+        With the hyperparameters found.
     noise_ : float
+        Variance of the label noise, given or found.
     feature_relevance_ : ndarray of shape (n_features,)
         The share of each feature in the prior variance of the training data, where equal samples count once.
-    alpha_ : ndarray of shape (n_samples_,)
+    alpha_ : ndarray of shape (n_samples,)
         Weights of the training samples.
-    ids_ : ndarray of shape (n_samples_,)
+    ids_ : ndarray of shape (n_samples,)
         The numbers of the training samples, in the order of ``alpha_``: 0 is the first one that was ever given. They
         stay the same, and are not used again.
     approximation_ : dict
@@ -84,12 +97,24 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         empty for one kernel.
     variance_error_ : float
         The relative error of the variance "calibrated", measured when it is first asked for; see `predict_variance`.
-    n_iter_, n_products_, preconditioner_rank_, n_samples_, n_nonzeros_, n_features_in_ : int
+    n_iter_ : int
+        Iterations; 1 for the dense solver.
     residual_ : ndarray of shape (1,)
         The relative residual reached, computed in float64.
+    n_products_ : int
+        Products of the kernel matrix with a vector.
+    preconditioner_rank_ : int
+        Rank of the preconditioner; 0 if there was none.
+    n_samples_ : int
+        Training samples of positive weight.
+    n_nonzeros_ : int
+        Non-zero features among them; those of equal samples are there once.
     posterior_ : PosteriorView
         What was learned, for code that builds on means, variances and training samples.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    n_features_in_ : int
+        Features of a sample.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of these, if the data have names.
 
     Examples
     --------
@@ -164,6 +189,7 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Features of any sign with the kernel "auto"; intersection and chi-squared kernels take no negative ones.
         y : ignored
+            Not used; scikit-learn's pipelines pass it.
         sample_weight : array-like of shape (n_samples,), default=None
             A weight counts like so many equal samples: the noise of a sample is divided by it. Weight zero leaves it
             out.
@@ -176,7 +202,8 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
 
         Returns
         -------
-        self
+        self : HistogramGPOneClass
+            The estimator itself.
         """
         return self._fit(X, None, sample_weight, groups)
 
@@ -192,36 +219,86 @@ class HistogramGPOneClass(OutlierMixin, HistogramGP):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Features of any sign with the kernel "auto"; intersection and chi-squared kernels take no negative ones.
         y : ignored
+            Not used; scikit-learn's pipelines pass it.
         sample_weight : array-like of shape (n_samples,), default=None
             A weight counts like so many equal samples: the noise of a sample is divided by it. Weight zero leaves it
             out.
 
         Returns
         -------
-        self
+        self : HistogramGPOneClass
+            The estimator itself.
         """
         return self._partial_fit(X, None, sample_weight)
 
     @warning_once()
     def fit_predict(self, X: Any, y: Any = None, **options: Any) -> Array:
-        """Learn what samples look like, and return 1 for those like the others and -1 for outliers, (n,)."""
+        """Learn what samples look like, and return 1 for those like the others and -1 for outliers.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Features of any sign with the kernel "auto"; intersection and chi-squared kernels take no negative ones.
+        y : ignored
+            Not used; scikit-learn's pipelines pass it.
+        **options : dict
+            For `fit`: ``sample_weight`` and ``groups``.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            1 or -1 for each sample.
+        """
         return super().fit_predict(X, y, **options)
 
     @reading
     def score_samples(self, X: Any) -> Array:
-        """How much each row of X is like the training samples, (n,): the higher, the more."""
+        """How much each row of X is like the training samples: the higher, the more.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to predict.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+            By ``criterion``; those of outliers are below ``offset_``.
+        """
         rows = self._test_rows(X)
         return self._without_shortfall(self._task().scores(self._posterior, rows, self.noise_, self._options()))
 
     @reading
     def decision_function(self, X: Any) -> Array:
-        """`score_samples` minus ``offset_``, (n,): negative for outliers."""
+        """`score_samples` minus ``offset_``: negative for outliers.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to predict.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+            Above the threshold, or below it where they are negative.
+        """
         scores = self._checked_scores(X)
         return scores - self.offset_
 
     @reading
     def predict(self, X: Any) -> Array:
-        """1 for rows like the training samples and -1 for others, (n,)."""
+        """1 for rows like the training samples and -1 for others.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to predict.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            1 or -1 for each sample.
+        """
         scores = self._checked_scores(X)
         return self._codec.decode(scores)
 

@@ -77,6 +77,15 @@ class Optimizer(BaseEstimator):
         When `partial_fit`, `forget` and `relabel` search again, from the hyperparameters found before: after so many
         samples that have come, gone or changed; a float is a part of the samples that the last search has seen. None
         is never.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histogp import HistogramGPRegressor, Optimizer
+    >>> X = np.linspace(0, 1, 20)[:, None]
+    >>> reg = HistogramGPRegressor("hik", noise=1.0, optimize=Optimizer(parameters=["noise"])).fit(X, X[:, 0])
+    >>> bool(reg.noise_ < reg.noise)
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {

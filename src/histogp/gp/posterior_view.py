@@ -66,31 +66,80 @@ class PosteriorView:
 
     @property
     def n_samples(self) -> int:
+        """Training samples.
+
+        Returns
+        -------
+        n_samples : int
+            Of positive weight.
+        """
         return self._estimator.n_samples_
 
     @property
     def noise(self) -> float:
+        """The noise variance, ``noise_`` of the estimator.
+
+        Returns
+        -------
+        noise : float
+            In the unit of learning.
+        """
         return self._estimator.noise_
 
     @property
     def output_shape(self) -> tuple[int, ...]:
+        """What `predict` of a regressor, or `decision_function`, returns for one sample.
+
+        Returns
+        -------
+        output_shape : tuple of int
+            ``()`` or ``(n_outputs,)``.
+        """
         return () if self._estimator._codec.is_vector else (self._estimator._codec.n_outputs,)
 
     @property
     def includes_training(self) -> bool:
+        """Whether the training samples are there. A model that was saved without them only predicts.
+
+        Returns
+        -------
+        includes_training : bool
+            False after `histogp.load` of such a model.
+        """
         return self._estimator._posterior.includes_training
 
     @property
     def quick_method(self) -> str:
+        """The best quick way to the variance itself: what ``method="auto"`` stands for.
+
+        Returns
+        -------
+        quick_method : str
+            A method of `predict_variance`.
+        """
         return self._estimator._posterior.quick_method()
 
     @property
     def variance_methods(self) -> tuple[str, ...]:
+        """Methods of `predict_variance` that the kernel has.
+
+        Returns
+        -------
+        variance_methods : tuple of str
+            Names for its parameter ``method``.
+        """
         has_tables = self.offers("tables")
         return tuple(name for name, one in METHODS.items() if has_tables or not one.needs_tables)
 
     @property
     def prepared(self) -> tuple[str, ...]:
+        """Methods of `predict_variance` whose tables are prepared; they go into a file that is saved now.
+
+        Returns
+        -------
+        prepared : tuple of str
+            Those that were used so far.
+        """
         tables = self._estimator._posterior.tables()
         return tuple(name for name in VARIANCE_METHODS if name in tables)
 
@@ -102,6 +151,11 @@ class PosteriorView:
         what : {"tables", "features"}
             - "tables": sums over features can be read from tables, as ``prediction="quantized"`` does.
             - "features": the kernel is a product of features, in whose space the model is solved.
+
+        Returns
+        -------
+        offered : bool
+            Whether it is there.
         """
         capabilities: dict[str, type] = {"tables": Tables, "features": Features}
         if what not in capabilities:
@@ -109,47 +163,107 @@ class PosteriorView:
         return self._estimator._posterior.operator.offer(capabilities[what]) is not None
 
     def using(self, **parameters: Any) -> PosteriorView:
-        """A view of the same state that predicts with other parameters, for instance ``prediction="quantized"``."""
+        """A view of the same state that predicts with other parameters, for instance ``prediction="quantized"``.
+
+        Parameters
+        ----------
+        **parameters : dict
+            Parameters of the estimator that count when predicting, and ``n_jobs``.
+
+        Returns
+        -------
+        view : PosteriorView
+            Another view; this one stays as it is.
+        """
         known = (*self._estimator._prediction_parameters, "n_jobs")
         for name in parameters.keys() - set(known):
             raise ValueError(f"{name!r} does not count when predicting; {', '.join(known)} do.")
         return PosteriorView(snapshot(self._estimator).set_params(**parameters))
 
     def mean(self, X: Any) -> Array:
-        """Posterior means, (n, n_outputs); one output for two classes, that of the second."""
-        return self._estimator._mean_of(self._estimator._test_rows(X))
-
-    def variance(self, X: Any, method: str = "auto") -> Array:
-        """Posterior variances, (n,).
+        """Posterior means; one output for two classes, that of the second.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n, n_features)
+            Samples to predict.
+
+        Returns
+        -------
+        mean : ndarray of shape (n, n_outputs)
+            Without noise, in the unit of learning.
+        """
+        return self._estimator._mean_of(self._estimator._test_rows(X))
+
+    def variance(self, X: Any, method: str = "auto") -> Array:
+        """Posterior variances.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Samples to predict.
         method : str, default="auto"
             "auto", which is ``quick_method``, or one of `predict_variance`.
+
+        Returns
+        -------
+        variance : ndarray of shape (n,)
+            Without noise, in the unit of learning.
         """
         return self._variance(self._estimator._test_rows(X), method)
 
     def mean_and_variance(self, X: Any, method: str = "auto") -> tuple[Array, Array]:
-        """What `mean` and `variance` return, in less time: X is validated and converted once."""
+        """What `mean` and `variance` return, in less time: X is validated and converted once.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Samples to predict.
+        method : str, default="auto"
+            "auto", which is ``quick_method``, or one of `predict_variance`.
+
+        Returns
+        -------
+        mean : ndarray of shape (n, n_outputs)
+            Without noise, in the unit of learning.
+        variance : ndarray of shape (n,)
+            Without noise, in the unit of learning.
+        """
         rows = self._estimator._test_rows(X)
         return self._estimator._mean_of(rows), self._variance(rows, method)
 
     def covariances(self, reference: Any) -> Callable[[Any], Array]:
-        """Posterior covariances with a few samples of reference, (m, n_features).
+        """Posterior covariances with a few samples of reference.
 
         Up to 512 training samples they are exact; above that they are read from tables with 64 nodes a feature.
 
+        Parameters
+        ----------
+        reference : {array-like, sparse matrix} of shape (m, n_features)
+            The samples of reference.
+
         Returns
         -------
-        evaluate : function from X (n, n_features) to covariances (n, m)
+        evaluate : callable
+            A function from X of shape (n, n_features) to covariances of shape (n, m).
         """
         rows = self._estimator._test_rows(reference)
         covariances = Covariances(self._system(rows.n_rows), rows, self._tol)
         return lambda X: covariances.evaluate(self._estimator._test_rows(X))
 
     def observations(self, n_samples: int) -> Observations:
-        """An empty set of observations, to which about ``n_samples`` will be added."""
+        """An empty set of observations, to which about ``n_samples`` will be added.
+
+        Parameters
+        ----------
+        n_samples : int
+            How many observations to expect.
+
+        Returns
+        -------
+        observations : Observations
+            They tell what they take away from the variance of other samples.
+        """
         observed = Observed(self._system(n_samples), self.noise, self._tol)
         return Observations(observed, self._estimator._test_rows)
 
@@ -159,6 +273,7 @@ class PosteriorView:
         Returns
         -------
         X : csr_array of shape (n_samples, n_features)
+            Their features.
         y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
             Labels or targets, as they were given.
         sample_weight : ndarray of shape (n_samples,)
@@ -167,7 +282,20 @@ class PosteriorView:
         return self._estimator._training_samples()
 
     def refit(self, kernel: Any, noise: float) -> Any:
-        """A fitted estimator with another kernel object and noise, solved for the same training samples."""
+        """A fitted estimator with another kernel object and noise, solved for the same training samples.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            Nothing is searched for; what it leaves to data is taken from the training samples.
+        noise : float
+            Variance of the noise, in the unit of learning.
+
+        Returns
+        -------
+        estimator : estimator instance
+            A copy; the estimator of this view stays as it is.
+        """
         return self._estimator._refitted(kernel, noise)
 
     @property
@@ -198,7 +326,13 @@ class Observations:
         return len(self._observed)
 
     def add(self, x: Any) -> None:
-        """Count one more sample as observed, (1, n_features)."""
+        """Count one more sample as observed.
+
+        Parameters
+        ----------
+        x : {array-like, sparse matrix} of shape (1, n_features)
+            The sample.
+        """
         self._observed.add(self._rows_of(x))
 
     def explained(self, X: Any, known: Array | None = None) -> Array:
@@ -207,12 +341,14 @@ class Observations:
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n, n_features)
+            Samples to explain.
         known : ndarray of shape (n, k) or None, default=None
             The result for the same samples when there were k observations; saves computing it again.
 
         Returns
         -------
         explained : ndarray of shape (n, len(self))
+            One column for each observation.
         """
         rows = self._rows_of(X)
         return self._observed.explained(rows, np.empty((rows.n_rows, 0)) if known is None else known)

@@ -56,6 +56,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         The iteration ends when the largest residual of each output is below ``tol`` times its
         largest target.
     max_iter : int, default=1000
+        Iterations at most.
     preconditioner_rank : int or "auto", default="auto"
         "auto" takes the rank, possibly 0, with the lowest estimated cost.
     prediction : {"exact", "quantized"}, default="exact"
@@ -84,6 +85,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
     kernel_ : Kernel
         With the hyperparameters found.
     noise_ : float
+        Variance of the noise, given or found; that on the normalized targets with ``normalize_y``.
     log_marginal_likelihood_, log_marginal_likelihood_error_ : float
         Of the training data at these hyperparameters, and its standard error: exact, estimated or a lower bound, as
         ``optimize`` says; NaN if the search saw some of the samples only (of kernels that are evaluated pair by pair
@@ -98,9 +100,9 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         search.
     feature_relevance_ : ndarray of shape (n_features,)
         The share of each feature in the prior variance of the training data, where equal samples count once.
-    alpha_ : ndarray of shape (n_samples_,) or (n_samples_, n_outputs)
+    alpha_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         Weights of the training samples.
-    ids_ : ndarray of shape (n_samples_,)
+    ids_ : ndarray of shape (n_samples,)
         The numbers of the training samples, in the order of ``alpha_``: 0 is the first one that was ever given. They
         stay the same, and are not used again.
     n_iter_ : int
@@ -110,6 +112,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
     n_products_ : int
         Products of the kernel matrix with a vector.
     preconditioner_rank_ : int
+        Rank of the preconditioner; 0 if there was none.
     approximation_ : dict
         The approximations of the kernel, each with the relative error of kernel values; empty if it is exact.
     kernel_shares_ : dict
@@ -124,7 +127,9 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
     posterior_ : PosteriorView
         What was learned, for code that builds on means, variances and training samples.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Features of a sample.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of these, if the data have names.
 
     Examples
     --------
@@ -213,7 +218,8 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
 
         Returns
         -------
-        self
+        self : HistogramGPRegressor
+            The estimator itself.
         """
         return self._fit(X, y, sample_weight, groups)
 
@@ -238,7 +244,8 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
 
         Returns
         -------
-        self
+        self : HistogramGPRegressor
+            The estimator itself.
         """
         return self._partial_fit(X, y, sample_weight)
 
@@ -256,7 +263,8 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
 
         Returns
         -------
-        self
+        self : HistogramGPRegressor
+            The estimator itself.
         """
         return self._relabel(ids, y)
 
@@ -267,6 +275,7 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to predict.
         return_std : bool, default=False
             Whether to return standard deviations of an observation at each row, that is with the noise: the square
             root of ``predict_variance(X)``, which is a bound where the kernel matrix is in single precision.
@@ -276,8 +285,11 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         Returns
         -------
         y_mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        y_std : ndarray of the same shape, if ``return_std``
-        y_cov : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_outputs), if ``return_cov``
+            Posterior means, in the unit of the targets.
+        y_std : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Standard deviations; only if ``return_std``.
+        y_cov : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_outputs)
+            Covariances of all pairs of rows; only if ``return_cov``.
         """
         if return_std and return_cov:
             raise ValueError("Give return_std or return_cov, not both: variances are the diagonal of the covariance.")
@@ -302,14 +314,18 @@ class HistogramGPRegressor(RegressorMixin, HistogramGP):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_rows, n_features)
+            Samples to predict.
         n_samples : int, default=1
+            How often to draw.
         random_state : int, RandomState instance or None, default=0
+            Seed of the draws; None draws anew each time.
         include_noise : bool, default=True
             Whether to draw observations rather than functions.
 
         Returns
         -------
         y_samples : ndarray of shape (n_rows, n_samples) or (n_rows, n_outputs, n_samples)
+            One draw for each place along the last axis.
         """
         if not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"n_samples must be a whole number above 0; got {n_samples!r}.")

@@ -100,11 +100,12 @@ def load(path: Any) -> Any:
     Parameters
     ----------
     path : str or path-like
+        A file that `save` wrote.
 
     Returns
     -------
-    estimator : HistogramGPClassifier, HistogramGPRegressor, HistogramGPOneClass, or a model or the statistics
-        of `histogp.streaming`
+    estimator : estimator instance or StreamingStatistics
+        A HistogramGPClassifier, HistogramGPRegressor, HistogramGPOneClass, or what `histogp.streaming` has saved.
 
     Raises
     ------
@@ -196,6 +197,7 @@ def describe(path: Any) -> dict[str, Any]:
     Parameters
     ----------
     path : str or path-like
+        A file that `save` wrote.
 
     Returns
     -------

@@ -48,6 +48,15 @@ class Kernel(BaseEstimator):
     """Base of the parameter objects for users.
 
     Kernels add up, ``HistogramIntersection() + Laplacian()``, and a number times a kernel is one with another scale.
+
+    Examples
+    --------
+    >>> from histogp.kernels import Constant, HistogramIntersection, Kernel
+    >>> kernel = 2 * HistogramIntersection() + Constant(0.5)
+    >>> isinstance(kernel, Kernel)
+    True
+    >>> kernel([[1.0, 2.0]], [[3.0, 1.0]])
+    array([[4.5]])
     """
 
     transform: Any = None
@@ -99,7 +108,18 @@ class Kernel(BaseEstimator):
         return {}
 
     def set_params(self, **params: Any) -> Any:
-        """Set parameters, also nested ones; without a transform ``transform__eta`` starts from ``Power(1)``."""
+        """Set parameters, also nested ones; without a transform ``transform__eta`` starts from ``Power(1)``.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by the names of parameters; ``name__parameter`` reaches a parameter of a nested object.
+
+        Returns
+        -------
+        self : Kernel
+            The kernel itself.
+        """
         nested = [name for name in params if name.startswith("transform__")]
         if self.transform is None and "transform" not in params and nested and "transform" in self._get_param_names():
             if nested != ["transform__eta"]:
@@ -193,7 +213,26 @@ class AdditiveKernel(Kernel):
 
 
 def as_kernel(kernel: str | Kernel) -> Kernel:
-    """A fresh copy of the kernel object, or the one that a short name stands for, or several, "hik + laplacian"."""
+    """A fresh copy of the kernel object, or the one that a short name stands for, or several, "hik + laplacian".
+
+    Parameters
+    ----------
+    kernel : str or Kernel
+        A kernel, one of ``SHORT_NAMES``, or several of them with "+" between them.
+
+    Returns
+    -------
+    kernel : Kernel
+        A new object; a `Sum` for several names.
+
+    Examples
+    --------
+    >>> from histogp.kernels import as_kernel
+    >>> as_kernel("hik")
+    HistogramIntersection()
+    >>> list(as_kernel("hik + laplacian").named_parts())
+    ['histogram_intersection', 'laplacian']
+    """
     if isinstance(kernel, Kernel):
         return clone(kernel)
     if not isinstance(kernel, str):

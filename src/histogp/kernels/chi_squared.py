@@ -82,7 +82,20 @@ class Chi2(AdditiveKernel):
         self.columns = columns
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
-        """Evaluate the kernel densely, without approximation: ``K(X, Y)``, or ``K(X, X)`` without Y."""
+        """Evaluate the kernel densely, without approximation: ``K(X, Y)``, or ``K(X, X)`` without Y.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            The first samples of the pairs.
+        Y : {array-like, sparse matrix} of shape (m, n_features), default=None
+            The second samples of the pairs; None is X.
+
+        Returns
+        -------
+        K : ndarray of shape (n, m)
+            The kernel of all pairs of rows.
+        """
         self._check()
         X, Y = map(dense, check_pair(X, Y))
         columns = slice(None) if self.columns is None else selected(self.columns, X.shape[1])

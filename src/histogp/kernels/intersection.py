@@ -72,7 +72,20 @@ class HistogramIntersection(AdditiveKernel):
         self.columns = columns
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
-        """Evaluate the kernel densely: ``K(X, Y)``, or ``K(X, X)`` without Y."""
+        """Evaluate the kernel densely: ``K(X, Y)``, or ``K(X, X)`` without Y.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            The first samples of the pairs.
+        Y : {array-like, sparse matrix} of shape (m, n_features), default=None
+            The second samples of the pairs; None is X.
+
+        Returns
+        -------
+        K : ndarray of shape (n, m)
+            The kernel of all pairs of rows.
+        """
         X, Y = check_pair(X, Y)
         kernel = self._value(X.shape[1])
         left, right = (kernel.transform_rows(Rows.from_array(A)) for A in (X, Y))

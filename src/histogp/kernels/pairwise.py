@@ -48,7 +48,20 @@ class PairwiseKernel(Kernel):
     random_state: Any
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
-        """Evaluate the kernel densely, without approximation: ``K(X, Y)``, or ``K(X, X)`` without Y."""
+        """Evaluate the kernel densely, without approximation: ``K(X, Y)``, or ``K(X, X)`` without Y.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            The first samples of the pairs.
+        Y : {array-like, sparse matrix} of shape (m, n_features), default=None
+            The second samples of the pairs; None is X.
+
+        Returns
+        -------
+        K : ndarray of shape (n, m)
+            The kernel of all pairs of rows.
+        """
         X, Y = check_pair(X, Y, any_sign=self._any_sign)
         return self._value(X.shape[1]).cross(Rows.from_array(X), Rows.from_array(Y))
 

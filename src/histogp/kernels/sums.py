@@ -98,6 +98,8 @@ class Sum(PairwiseKernel):
         Landmarks, see ``approximation``.
     random_state : int, default=0
         Seed of the landmarks.
+    **named : Kernel
+        Parts by their names, in place of ``parts``.
 
     Examples
     --------
@@ -141,7 +143,13 @@ class Sum(PairwiseKernel):
         self.random_state = random_state
 
     def named_parts(self) -> dict[str, Kernel]:
-        """The parts by their names."""
+        """The parts by their names.
+
+        Returns
+        -------
+        parts : dict of Kernel
+            In the order of ``parts``; the objects of the sum, no copies.
+        """
         if not isinstance(self.parts, list | tuple) or len(self.parts) == 0:
             raise ValueError(f"A sum has a list of at least one kernel as its parts; got {self.parts!r}.")
         found: dict[str, Kernel] = {}
@@ -163,7 +171,18 @@ class Sum(PairwiseKernel):
         return found
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters; ``deep`` also has the parts by name, and their parameters."""
+        """The parameters; ``deep`` also has the parts by name, and their parameters.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to return the parts and their parameters, too.
+
+        Returns
+        -------
+        params : dict
+            Values by the names of parameters.
+        """
         found = super().get_params(deep)
         if deep:
             for name, kernel in self.named_parts().items():
@@ -172,7 +191,18 @@ class Sum(PairwiseKernel):
         return found
 
     def set_params(self, **params: Any) -> Sum:
-        """Set parameters, those of parts by ``name__parameter``, or put another kernel in the place of a part."""
+        """Set parameters, those of parts by ``name__parameter``, or put another kernel in the place of a part.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by the names of parameters; ``name__parameter`` reaches a parameter of a nested object.
+
+        Returns
+        -------
+        self : Sum
+            The kernel itself.
+        """
         if "parts" in params:
             self.parts = params.pop("parts")
         parts = self.named_parts()
@@ -340,7 +370,20 @@ class Sum(PairwiseKernel):
         return super()._restored_operator(reader, value, n_samples, n_features, n_threads)
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
-        """Evaluate the kernel densely, without approximation: ``K(X, Y)``, or ``K(X, X)`` without Y."""
+        """Evaluate the kernel densely, without approximation: ``K(X, Y)``, or ``K(X, X)`` without Y.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            The first samples of the pairs.
+        Y : {array-like, sparse matrix} of shape (m, n_features), default=None
+            The second samples of the pairs; None is X.
+
+        Returns
+        -------
+        K : ndarray of shape (n, m)
+            The kernel of all pairs of rows.
+        """
         X, Y = check_pair(X, Y, any_sign=self._any_sign)
         return self._pair_value(X.shape[1]).cross(Rows.from_array(X), Rows.from_array(Y))
 

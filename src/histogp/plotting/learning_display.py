@@ -21,16 +21,22 @@ class ActiveLearningDisplay:
     Parameters
     ----------
     n_labels : array-like of shape (n,)
+        Numbers of labels that were asked for.
     scores : dict of array-like of shape (n_runs, n)
         By strategy.
     score_name : str, default="score"
+        What the scores are called in the plot.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
+        Where it is drawn.
     figure_ : matplotlib Figure
-    lines_ : dict of matplotlib Lines, by strategy
-    bands_ : dict of matplotlib PolyCollections, by strategy; none where there is a single run
+        The figure of these axes.
+    lines_ : dict of matplotlib Lines
+        By strategy: the means.
+    bands_ : dict of matplotlib PolyCollections
+        By strategy: the confidence bands; none where there is a single run.
 
     Examples
     --------
@@ -69,6 +75,12 @@ class ActiveLearningDisplay:
         confidence : float, default=0.95
             That the bands hold the mean score of all possible runs, by Student's t.
         ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        display : ActiveLearningDisplay
+            A display that has been drawn.
         """
         runs = [run for several in curves.values() for run in several]
         if not runs:
@@ -82,7 +94,20 @@ class ActiveLearningDisplay:
         return cls(n_labels, scores, score).plot(confidence=confidence, ax=ax)
 
     def plot(self, *, confidence: float = 0.95, ax: Any = None) -> ActiveLearningDisplay:
-        """Draw the curves; see `from_curves`."""
+        """Draw the curves; see `from_curves`.
+
+        Parameters
+        ----------
+        confidence : float, default=0.95
+            That the bands hold the mean score of all possible runs, by Student's t.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        self : ActiveLearningDisplay
+            The display itself.
+        """
         if not 0 < confidence < 1:
             raise ValueError(f"confidence must lie between 0 and 1; got {confidence!r}.")
         self.ax_ = new_axes("ActiveLearningDisplay", ax)

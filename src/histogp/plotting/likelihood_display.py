@@ -27,20 +27,37 @@ class LikelihoodDisplay:
     Parameters
     ----------
     parameter : str
+        The name of the hyperparameter.
     values : array-like of shape (n,)
+        Values of the hyperparameter.
     likelihoods : dict of array-like of shape (n,)
         By method: "exact", "quadrature", "fischer" or "papers".
     scores : array-like of shape (n,) or None, default=None
         On held-out data.
     score_name : str, default="score"
+        What the scores are called in the plot.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
+        Where it is drawn.
     score_ax_ : matplotlib Axes or None
         With the scores, on the right.
     figure_ : matplotlib Figure
-    lines_ : dict of matplotlib Lines, by method
+        The figure of these axes.
+    lines_ : dict of matplotlib Lines
+        By method.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histogp import HistogramGPRegressor
+    >>> from histogp.plotting import LikelihoodDisplay
+    >>> X = np.random.default_rng(0).random((30, 3))
+    >>> reg = HistogramGPRegressor("hik", noise=0.1).fit(X, X[:, 0])
+    >>> display = LikelihoodDisplay.from_estimator(reg, "noise", [0.01, 0.1, 1.0])
+    >>> list(display.lines_)
+    ['exact', 'fischer', 'papers']
     """
 
     def __init__(
@@ -69,6 +86,7 @@ class LikelihoodDisplay:
         Parameters
         ----------
         estimator : fitted HistogramGPClassifier or HistogramGPRegressor
+            With its training samples.
         parameter : str, default="noise"
             "noise", or a parameter of the kernel, such as "transform__eta" or just "eta".
         values : array-like of shape (n,) or None, default=None
@@ -78,6 +96,12 @@ class LikelihoodDisplay:
         methods : list of {"exact", "quadrature", "fischer", "papers"} or None, default=None
             None is both bounds and, up to 2,000 samples, the exact likelihood, above it the estimate.
         ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        display : LikelihoodDisplay
+            A display that has been drawn.
         """
         check_is_fitted(estimator)
         if methods is None:
@@ -100,7 +124,18 @@ class LikelihoodDisplay:
         return cls(parameter, values, likelihoods, scores, score_name).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> LikelihoodDisplay:
-        """Draw the curves."""
+        """Draw the curves.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        self : LikelihoodDisplay
+            The display itself.
+        """
         self.ax_ = new_axes("LikelihoodDisplay", ax)
         self.figure_ = self.ax_.figure
         self.lines_ = {}

@@ -20,14 +20,25 @@ class RelevanceDisplay:
     Parameters
     ----------
     relevance : array-like of shape (n_features,)
+        How much each feature counts, such as its share of the prior variance.
     names : array-like of shape (n_features,) or None, default=None
         None stands for the numbers of the features.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
+        Where it is drawn.
     figure_ : matplotlib Figure
-    bars_ : matplotlib container of the bars
+        The figure of these axes.
+    bars_ : matplotlib BarContainer
+        The bars, the most relevant feature first.
+
+    Examples
+    --------
+    >>> from histogp.plotting import RelevanceDisplay
+    >>> display = RelevanceDisplay([0.2, 0.7, 0.1], ["red", "green", "blue"]).plot(top=2)
+    >>> [label.get_text() for label in display.ax_.get_yticklabels()]
+    ['green', 'red']
     """
 
     def __init__(self, relevance: Any, names: Any = None):
@@ -40,19 +51,41 @@ class RelevanceDisplay:
 
         Parameters
         ----------
-        estimator : fitted HistogramGPClassifier or HistogramGPRegressor
+        estimator : fitted HistogramGPClassifier, HistogramGPRegressor or HistogramGPOneClass
+            With or without its training samples.
         top : int or None, default=20
             The number of features shown; None shows all.
         ax : matplotlib Axes or None, default=None
-        **bars
+            Where to draw; None makes a new figure.
+        **bars : dict
             For Matplotlib's ``barh``.
+
+        Returns
+        -------
+        display : RelevanceDisplay
+            A display that has been drawn.
         """
         check_is_fitted(estimator)
         names = getattr(estimator, "feature_names_in_", None)
         return cls(estimator.feature_relevance_, names).plot(top=top, ax=ax, **bars)
 
     def plot(self, *, top: int | None = 20, ax: Any = None, **bars: Any) -> RelevanceDisplay:
-        """Draw the bars; see `from_estimator`."""
+        """Draw the bars; see `from_estimator`.
+
+        Parameters
+        ----------
+        top : int or None, default=20
+            The number of features shown; None shows all.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+        **bars : dict
+            For Matplotlib's ``barh``.
+
+        Returns
+        -------
+        self : RelevanceDisplay
+            The display itself.
+        """
         if top is not None and top < 1:
             raise ValueError(f"top must be a number of features above 0, or None; got {top!r}.")
         order: np.ndarray = np.argsort(-self.relevance, kind="stable")[:top]

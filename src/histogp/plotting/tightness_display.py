@@ -29,8 +29,22 @@ class TightnessDisplay:
     Attributes
     ----------
     ax_ : matplotlib Axes
+        Where it is drawn.
     figure_ : matplotlib Figure
-    lines_ : dict of matplotlib Lines, by method
+        The figure of these axes.
+    lines_ : dict of matplotlib Lines
+        By method.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histogp import HistogramGPRegressor
+    >>> from histogp.plotting import TightnessDisplay
+    >>> X = np.random.default_rng(0).random((30, 3))
+    >>> reg = HistogramGPRegressor("hik", noise=0.1).fit(X, X[:, 0])
+    >>> display = TightnessDisplay.from_estimator(reg, X, methods=["precise", "fine", "coarse"])
+    >>> bool((display.variances["coarse"] >= display.precise).all())
+    True
     """
 
     def __init__(self, precise: Any, variances: dict[str, Any]):
@@ -58,7 +72,8 @@ class TightnessDisplay:
         estimator : fitted HistogramGPClassifier, HistogramGPRegressor or HistogramGPOneClass
             With its training samples.
         X : {array-like, sparse matrix} of shape (n, n_features)
-        methods : list of str or None, default=None
+            Samples to predict.
+        methods : str, list of str or None, default=None
             Those of `predict_variance` to show; None is all that the kernel has. The precise variance is computed for
             the order in any case.
         normalize : bool, default=False
@@ -67,6 +82,12 @@ class TightnessDisplay:
         n_eigenvectors : int or sequence of int, default=8
             For "fine"; several numbers are shown each.
         ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        display : TightnessDisplay
+            A display that has been drawn.
         """
         check_is_fitted(estimator)
         if methods is None:
@@ -78,7 +99,21 @@ class TightnessDisplay:
         return cls(precise, found).plot(normalize=normalize, ax=ax)
 
     def plot(self, *, normalize: bool = False, ax: Any = None) -> TightnessDisplay:
-        """Draw the variances; see `from_estimator`."""
+        """Draw the variances; see `from_estimator`.
+
+        Parameters
+        ----------
+        normalize : bool, default=False
+            Whether to scale the variances of each method to [0, 1], to compare their order only. Otherwise the
+            vertical axis is logarithmic, because bounds can be many times larger.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        self : TightnessDisplay
+            The display itself.
+        """
         self.ax_ = new_axes("TightnessDisplay", ax)
         self.figure_ = self.ax_.figure
         order = np.argsort(self.precise, kind="stable")

@@ -32,24 +32,41 @@ class UncertaintyDisplay:
     values : array-like of shape (n,)
         Of the feature, ascending.
     mean : array-like of shape (n,)
+        Posterior means at these values.
     deviation : array-like of shape (n,) or dict of array-like of shape (n,)
         Standard deviations; a dict has those of several methods by name.
     points, targets : array-like of shape (n_points,) or None, default=None
         Values of the feature and targets of training samples.
     feature_name : str, default="feature"
+        What the feature is called in the plot.
     target_name : str, default="target"
+        What the targets are called in the plot.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
+        Where it is drawn.
     figure_ : matplotlib Figure
-    line_ : matplotlib Line of the mean
+        The figure of these axes.
+    line_ : matplotlib Line
+        The mean.
     band_ : matplotlib PolyCollection
         The band of the first method.
-    outlines_ : dict of pairs of matplotlib Lines, by method
-        The lower and the upper edge of each band; empty for one method.
+    outlines_ : dict of pairs of matplotlib Lines
+        By method: the lower and the upper edge of each band; empty for one method.
     points_ : matplotlib Line or None
         Markers of the training samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histogp import HistogramGPRegressor
+    >>> from histogp.plotting import UncertaintyDisplay
+    >>> X = np.linspace(0, 1, 20)[:, None]
+    >>> reg = HistogramGPRegressor("hik", noise=0.1).fit(X, np.sqrt(X[:, 0]))
+    >>> display = UncertaintyDisplay.from_estimator(reg, grid_resolution=50)
+    >>> display.mean.shape
+    (50,)
     """
 
     def __init__(
@@ -123,6 +140,12 @@ class UncertaintyDisplay:
         grid_resolution : int, default=200
             Points on the line.
         ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        display : UncertaintyDisplay
+            A display that has been drawn.
         """
         check_is_fitted(estimator)
         if not (is_classifier(estimator) or is_regressor(estimator)):
@@ -154,7 +177,20 @@ class UncertaintyDisplay:
         return display.plot(n_std=n_std, ax=ax)
 
     def plot(self, *, n_std: float = 2.0, ax: Any = None) -> UncertaintyDisplay:
-        """Draw the mean, the bands and the points; see `from_estimator`."""
+        """Draw the mean, the bands and the points; see `from_estimator`.
+
+        Parameters
+        ----------
+        n_std : float, default=2.0
+            The half width of the band in standard deviations.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        self : UncertaintyDisplay
+            The display itself.
+        """
         self.ax_ = new_axes("UncertaintyDisplay", ax)
         self.figure_ = self.ax_.figure
         edges = {name: (self.mean - n_std * s, self.mean + n_std * s) for name, s in self.deviations.items()}

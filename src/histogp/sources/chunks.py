@@ -29,7 +29,7 @@ def read_chunks(
     ignore: Sequence[str] = (),
     chunk_bytes: int = CHUNK_BYTES,
 ) -> Iterator[tuple[Any, Any]]:
-    """Samples and labels in chunks, for `partial_fit`.
+    """Read samples and labels in chunks, for `partial_fit`.
 
     Parameters
     ----------
@@ -46,10 +46,11 @@ def read_chunks(
     chunk_bytes : int, default=2**26
         The size of a chunk in double precision, dense, at most.
 
-    Yields
-    ------
-    X : ndarray or CSR of shape (n, n_features)
-    y : ndarray of shape (n,), or None if there are no labels
+    Returns
+    -------
+    chunks : iterator of (X, y)
+        X has the shape (n, n_features): an ndarray, CSR, or rows of the data frame that was given. y has the labels of
+        these rows, (n,); it is None if there are no labels.
 
     Examples
     --------

@@ -70,13 +70,16 @@ class StreamingModel(BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or, of real targets, (n_samples, n_targets)
+            Samples to learn from.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Labels of any type for a classifier; real targets for a regressor, of which there may be several columns.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights, which count like repeated samples.
 
         Returns
         -------
-        self
+        self : estimator instance
+            The estimator itself.
         """
         return self._learn(X, y, sample_weight, anew=True)
 
@@ -88,13 +91,16 @@ class StreamingModel(BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or, of real targets, (n_samples, n_targets)
+            Samples to learn from.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Labels of any type for a classifier; real targets for a regressor, of which there may be several columns.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights, which count like repeated samples; they may all be zero.
 
         Returns
         -------
-        self
+        self : estimator instance
+            The estimator itself.
         """
         return self._learn(X, y, sample_weight)
 
@@ -103,8 +109,14 @@ class StreamingModel(BaseEstimator):
         """Write what was learned to a file without code, which `histogp.load` reads; it can go on learning.
 
         The file takes the place of an older one as a whole or not at all. It holds sums over samples; the weights are
-        found again when the model that was read first needs them. ``notes`` are texts for whoever reads it, which
-        `histogp.describe` gives back.
+        found again when the model that was read first needs them.
+
+        Parameters
+        ----------
+        path : str or path-like
+            By custom with the ending ``.histogp``.
+        notes : list of str, default=()
+            Texts for whoever reads it, which `histogp.describe` gives back.
         """
         check_is_fitted(self)
         schema.save(self, path, notes)

@@ -35,13 +35,13 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StreamingM
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components_, n_features)
+    components_ : ndarray of shape (n_components, n_features)
         Directions, by falling variance; the largest entry of each is positive.
     mean_ : ndarray of shape (n_features,)
         Of the features that the map gives.
-    explained_variance_ : ndarray of shape (n_components_,)
+    explained_variance_ : ndarray of shape (n_components,)
         Variance along each component.
-    explained_variance_ratio_ : ndarray of shape (n_components_,)
+    explained_variance_ratio_ : ndarray of shape (n_components,)
         Variance along each component as part of that of all features.
     n_components_ : int
         Components that are kept.
@@ -49,7 +49,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StreamingM
         Samples so far.
     n_features_in_ : int
         Features of a sample before the map.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features_in,)
         Names of these, if the data have names.
 
     Examples
@@ -75,28 +75,82 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StreamingM
         self.feature_map = feature_map
         self.chunk_bytes = chunk_bytes
 
-    components_ = solved(lambda learned, found: found.coefficients.T, "Directions, by falling variance.")
-    mean_ = solved(lambda learned, found: found.extra["mean"], "Of the features that the map gives.")
-    explained_variance_ = solved(lambda learned, found: found.extra["variance"], "Variance along each component.")
-    explained_variance_ratio_ = solved(lambda learned, found: found.extra["ratio"], "Variances as parts of all.")
-    n_components_ = solved(lambda learned, found: len(found.intercepts), "Components that are kept.")
+    components_ = solved(
+        lambda learned, found: found.coefficients.T, "Directions, by falling variance, (n_components, n_features)."
+    )
+    mean_ = solved(lambda learned, found: found.extra["mean"], "Of the features that the map gives, (n_features,).")
+    explained_variance_ = solved(
+        lambda learned, found: found.extra["variance"], "Variance along each component, (n_components,)."
+    )
+    explained_variance_ratio_ = solved(
+        lambda learned, found: found.extra["ratio"], "Variances as parts of all, (n_components,)."
+    )
+    n_components_ = solved(lambda learned, found: len(found.intercepts), "Components that are kept, an int.")
 
     def fit(self, X: Any, y: Any = None) -> Self:  # type: ignore[override]
-        """Learn from samples X (n_samples, n_features), dense or sparse, alone; y is ignored."""
+        """Learn from these samples alone, and find the components.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to learn from.
+        y : ignored
+            Not used; scikit-learn's pipelines pass it.
+
+        Returns
+        -------
+        self : StreamingPCA
+            The estimator itself.
+        """
         return self._learn(X, None, anew=True)
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:  # type: ignore[override]
-        """Learn from further samples X (n_samples, n_features), dense or sparse; y is ignored."""
+        """Learn from further samples: the model becomes that of a `fit` on all so far, with the same feature map.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to learn from.
+        y : ignored
+            Not used; scikit-learn's pipelines pass it.
+
+        Returns
+        -------
+        self : StreamingPCA
+            The estimator itself.
+        """
         return self._learn(X, None)
 
     @reading
     def transform(self, X: Any) -> Array:
-        """The coordinates of samples X (n_samples, n_features) along the components, (n_samples, n_components_)."""
+        """The coordinates of samples along the components.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to transform.
+
+        Returns
+        -------
+        coordinates : ndarray of shape (n_samples, n_components)
+            In the precision of X.
+        """
         return self._score(X)
 
     @reading
     def inverse_transform(self, X: Any) -> Array:
-        """Features before the projection, from coordinates X (n_samples, n_components_)."""
+        """Compute features before the projection from coordinates along the components.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Coordinates, as `transform` gives them.
+
+        Returns
+        -------
+        features : ndarray of shape (n_samples, n_features)
+            Those that the map gives, without what the components leave out.
+        """
         found = self._solve()
         return np.asarray(X) @ found.coefficients.T + found.extra["mean"]
 

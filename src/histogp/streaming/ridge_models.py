@@ -86,7 +86,7 @@ class StreamingRidge(RegressorMixin, StreamingModel):
         Labeled samples so far.
     n_features_in_ : int
         Features of a sample before the map.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features_in,)
         Names of these, if the data have names.
 
     Examples
@@ -130,24 +130,52 @@ class StreamingRidge(RegressorMixin, StreamingModel):
         self.chunk_bytes = chunk_bytes
         self.random_state = random_state
 
-    coef_ = solved(lambda learned, found: learned.targets.each(found.coefficients.T), "Weights of the features.")
-    intercept_ = solved(
-        lambda learned, found: learned.targets.each(found.intercepts), "Predictions where all features are zero."
+    coef_ = solved(
+        lambda learned, found: learned.targets.each(found.coefficients.T),
+        "Weights of the features, (n_features,) or (n_targets, n_features).",
     )
-    alpha_ = solved(lambda learned, found: found.extra["alpha"], "Penalty, given or chosen.")
-    criterion_ = solved(lambda learned, found: found.extra["criterion"], "How the penalty was chosen.")
-    block_weights_ = solved(lambda learned, found: found.extra["block_weights"], "Factors of the kernels of blocks.")
+    intercept_ = solved(
+        lambda learned, found: learned.targets.each(found.intercepts),
+        "Predictions where all features are zero, a float or (n_targets,).",
+    )
+    alpha_ = solved(lambda learned, found: found.extra["alpha"], "Penalty, given or chosen, a float.")
+    criterion_ = solved(lambda learned, found: found.extra["criterion"], "How the penalty was chosen; None if given.")
+    block_weights_ = solved(
+        lambda learned, found: found.extra["block_weights"],
+        "Factors of the kernels of blocks, (n_blocks,); None if all are one.",
+    )
 
     @reading
     def predict(self, X: Any) -> Array:
-        """Targets of samples X (n_samples, n_features), (n_samples,) or (n_samples, n_targets)."""
+        """Predict the targets of samples.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to predict.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            In several columns if there were several targets.
+        """
         scores = self._score(X)
         return self._learned.targets.decode(scores)
 
     def add_unlabeled(self, X: Any) -> Self:
-        """Let samples X (n_samples, n_features) without labels take part in finding the principal components.
+        """Let samples without labels take part in finding the principal components.
 
         Of no effect without ``pca_components``. May come before or after `partial_fit`; `fit` begins without them.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to learn from.
+
+        Returns
+        -------
+        self : estimator instance
+            The estimator itself.
         """
         return _add_unlabeled(self, X)
 
@@ -220,7 +248,7 @@ class StreamingRidgeClassifier(ClassifierMixin, StreamingModel):
         Labeled samples so far.
     n_features_in_ : int
         Features of a sample before the map.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features_in,)
         Names of these, if the data have names.
 
     Examples
@@ -276,13 +304,20 @@ class StreamingRidgeClassifier(ClassifierMixin, StreamingModel):
         self.chunk_bytes = chunk_bytes
         self.random_state = random_state
 
-    coef_ = solved(lambda learned, found: learned.targets.each(found.coefficients.T), "Weights of the features.")
-    intercept_ = solved(
-        lambda learned, found: learned.targets.each(found.intercepts), "Scores where all features are zero."
+    coef_ = solved(
+        lambda learned, found: learned.targets.each(found.coefficients.T),
+        "Weights of the features, (1, n_features) or (n_classes, n_features).",
     )
-    alpha_ = solved(lambda learned, found: found.extra["alpha"], "Penalty, given or chosen.")
-    criterion_ = solved(lambda learned, found: found.extra["criterion"], "How the penalty was chosen.")
-    block_weights_ = solved(lambda learned, found: found.extra["block_weights"], "Factors of the kernels of blocks.")
+    intercept_ = solved(
+        lambda learned, found: learned.targets.each(found.intercepts),
+        "Scores where all features are zero, (1,) or (n_classes,).",
+    )
+    alpha_ = solved(lambda learned, found: found.extra["alpha"], "Penalty, given or chosen, a float.")
+    criterion_ = solved(lambda learned, found: found.extra["criterion"], "How the penalty was chosen; None if given.")
+    block_weights_ = solved(
+        lambda learned, found: found.extra["block_weights"],
+        "Factors of the kernels of blocks, (n_blocks,); None if all are one.",
+    )
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:  # type: ignore[override]
         """Learn from further samples: the model becomes that of a `fit` on all so far, with the same feature map.
@@ -292,35 +327,69 @@ class StreamingRidgeClassifier(ClassifierMixin, StreamingModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to learn from.
         y : array-like of shape (n_samples,)
-            Labels.
-        classes : array-like or None, default=None
-            Classes to know of, whether or not there are samples of them yet; they need not be given.
-        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Labels, also of classes not seen before.
+        classes : array-like of shape (n_classes,), default=None
+            Classes to know of, whether or not there are samples yet. They need not be given.
+        sample_weight : array-like of shape (n_samples,), default=None
             Weights, which count like repeated samples; they may all be zero.
 
         Returns
         -------
-        self
+        self : StreamingRidgeClassifier
+            The estimator itself.
         """
         return self._learn(X, y, sample_weight, classes=classes)
 
     @reading
     def decision_function(self, X: Any) -> Array:
-        """Scores of samples X (n_samples, n_features): (n_samples,) for two classes, else (n_samples, n_classes)."""
+        """Compute the scores of samples.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to predict.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            A column for each class; for two classes the score of the second one alone, positive where it is predicted.
+        """
         scores = self._score(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     @reading
     def predict(self, X: Any) -> Array:
-        """The class with the largest score for each sample of X (n_samples, n_features), (n_samples,)."""
+        """The class with the largest score for each sample.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to predict.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Labels of classes.
+        """
         scores = self._score(X)
         return self._learned.targets.decode(scores)
 
     def add_unlabeled(self, X: Any) -> Self:
-        """Let samples X (n_samples, n_features) without labels take part in finding the principal components.
+        """Let samples without labels take part in finding the principal components.
 
         Of no effect without ``pca_components``. May come before or after `partial_fit`; `fit` begins without them.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to learn from.
+
+        Returns
+        -------
+        self : estimator instance
+            The estimator itself.
         """
         return _add_unlabeled(self, X)
 

@@ -69,7 +69,7 @@ class StreamingElasticNet(RegressorMixin, StreamingModel):
         Samples so far.
     n_features_in_ : int
         Features of a sample before the map.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features_in,)
         Names of these, if the data have names.
 
     Examples
@@ -110,13 +110,33 @@ class StreamingElasticNet(RegressorMixin, StreamingModel):
         self.tol = tol
         self.chunk_bytes = chunk_bytes
 
-    coef_ = solved(lambda learned, found: learned.targets.each(found.coefficients.T), "Weights of the features.")
-    intercept_ = solved(lambda learned, found: learned.targets.each(found.intercepts), "Predictions without features.")
-    n_iter_ = solved(lambda learned, found: learned.targets.each(found.extra["n_iter"]), "Iterations of the solution.")
+    coef_ = solved(
+        lambda learned, found: learned.targets.each(found.coefficients.T),
+        "Weights of the features, (n_features,) or (n_targets, n_features).",
+    )
+    intercept_ = solved(
+        lambda learned, found: learned.targets.each(found.intercepts),
+        "Predictions where all features are zero, a float or (n_targets,).",
+    )
+    n_iter_ = solved(
+        lambda learned, found: learned.targets.each(found.extra["n_iter"]),
+        "Iterations that the solution took, an int or (n_targets,).",
+    )
 
     @reading
     def predict(self, X: Any) -> Array:
-        """Targets of samples X (n_samples, n_features), (n_samples,) or (n_samples, n_targets)."""
+        """Predict the targets of samples.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to predict.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            In several columns if there were several targets.
+        """
         scores = self._score(X)
         return self._learned.targets.decode(scores)
 
@@ -139,7 +159,7 @@ class StreamingGroupLasso(RegressorMixin, StreamingModel):
         `partial_fit`. None takes the features as they are.
     alpha : float, default=1.0
         Penalty, positive.
-    groups : array-like of shape (n_features_in_,) or None, default=None
+    groups : array-like of shape (n_features_in,) or None, default=None
         The label of the group of each input feature; None makes each a group of its own. Blocks are groups already.
     blocks : list of (name, map, columns) or None, default=None
         In place of ``feature_map``: several maps, each of some columns, as in `histogp.feature_maps.BlockMap`.
@@ -164,7 +184,7 @@ class StreamingGroupLasso(RegressorMixin, StreamingModel):
         Samples so far.
     n_features_in_ : int
         Features of a sample before the map.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features_in,)
         Names of these, if the data have names.
 
     Examples
@@ -209,13 +229,33 @@ class StreamingGroupLasso(RegressorMixin, StreamingModel):
         self.tol = tol
         self.chunk_bytes = chunk_bytes
 
-    coef_ = solved(lambda learned, found: learned.targets.each(found.coefficients.T), "Weights of the features.")
-    intercept_ = solved(lambda learned, found: learned.targets.each(found.intercepts), "Predictions without features.")
-    n_iter_ = solved(lambda learned, found: learned.targets.each(found.extra["n_iter"]), "Iterations of the solution.")
+    coef_ = solved(
+        lambda learned, found: learned.targets.each(found.coefficients.T),
+        "Weights of the features, (n_features,) or (n_targets, n_features).",
+    )
+    intercept_ = solved(
+        lambda learned, found: learned.targets.each(found.intercepts),
+        "Predictions where all features are zero, a float or (n_targets,).",
+    )
+    n_iter_ = solved(
+        lambda learned, found: learned.targets.each(found.extra["n_iter"]),
+        "Iterations that the solution took, an int or (n_targets,).",
+    )
 
     @reading
     def predict(self, X: Any) -> Array:
-        """Targets of samples X (n_samples, n_features), (n_samples,) or (n_samples, n_targets)."""
+        """Predict the targets of samples.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples to predict.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            In several columns if there were several targets.
+        """
         scores = self._score(X)
         return self._learned.targets.decode(scores)
 

@@ -22,8 +22,9 @@ class StreamingStatistics:
     """Sums over samples with features Z (n, m) and targets Y (n, k), in double precision. Immutable.
 
     Those of several chunks, processes or machines add up: ``a + b``. Samples may have weights, with which they count.
+    `of` makes statistics of samples; all parameters are attributes.
 
-    Attributes
+    Parameters
     ----------
     gram : ndarray of shape (m, m)
         ``Z^T Z``.
@@ -63,7 +64,20 @@ class StreamingStatistics:
 
     @classmethod
     def empty(cls, n_features: int, n_targets: int = 0) -> StreamingStatistics:
-        """The statistics of no samples."""
+        """The statistics of no samples.
+
+        Parameters
+        ----------
+        n_features : int
+            Features of a sample.
+        n_targets : int, default=0
+            Targets of a sample.
+
+        Returns
+        -------
+        statistics : StreamingStatistics
+            Sums that are zero.
+        """
         return cls(
             np.zeros((n_features, n_features)),
             np.zeros(n_features),
@@ -76,7 +90,22 @@ class StreamingStatistics:
 
     @classmethod
     def of(cls, Z: Any, Y: Any = None, sample_weight: Any = None) -> StreamingStatistics:
-        """The statistics of samples with features Z (n, m), dense or sparse, and targets Y (n,) or (n, k)."""
+        """The statistics of samples with features Z and targets Y.
+
+        Parameters
+        ----------
+        Z : {array-like, sparse matrix} of shape (n, m)
+            Features of the samples.
+        Y : array-like of shape (n,) or (n, k), default=None
+            Targets of the samples; None is no targets.
+        sample_weight : array-like of shape (n,), default=None
+            Weights, which count like repeated samples.
+
+        Returns
+        -------
+        statistics : StreamingStatistics
+            Sums over these samples.
+        """
         if np.ndim(Z) != 2:
             raise ValueError(f"Features must be a matrix with one row a sample; their shape is {np.shape(Z)}.")
         sums = Sums(np.shape(Z)[1], 0 if Y is None else 1 if np.ndim(Y) == 1 else np.shape(Y)[1])
@@ -98,7 +127,20 @@ class StreamingStatistics:
         return self if other == 0 else NotImplemented  # as in sum(...)
 
     def with_targets(self, places: Array, n_targets: int) -> StreamingStatistics:
-        """Statistics of more targets, of which the present ones are at ``places``; the others have been zero."""
+        """Make room for more targets, which have been zero so far.
+
+        Parameters
+        ----------
+        places : array-like of int of shape (k,)
+            Columns of the present targets among all of them.
+        n_targets : int
+            Number of all targets.
+
+        Returns
+        -------
+        statistics : StreamingStatistics
+            Those of the same samples with all targets.
+        """
         cross, sums, gram = np.zeros((len(self.sums), n_targets)), np.zeros(n_targets), np.zeros((n_targets, n_targets))
         cross[:, places] = self.cross
         sums[places] = self.target_sums
@@ -106,30 +148,81 @@ class StreamingStatistics:
         return replace(self, cross=cross, target_sums=sums, target_gram=gram)
 
     def without_targets(self) -> StreamingStatistics:
-        """Statistics of the features alone."""
+        """Leave out the targets.
+
+        Returns
+        -------
+        statistics : StreamingStatistics
+            Those of the features alone.
+        """
         return replace(self, cross=self.cross[:, :0], target_sums=np.empty(0), target_gram=np.empty((0, 0)))
 
     def scaled(self, factor: float) -> StreamingStatistics:
-        """Statistics of samples whose weights are times a factor."""
+        """Multiply the weights of all samples by a factor.
+
+        Parameters
+        ----------
+        factor : float
+            What weights are multiplied by.
+
+        Returns
+        -------
+        statistics : StreamingStatistics
+            Those of the same samples with other weights; the count stays.
+        """
         arrays = {name: factor * getattr(self, name) for name in _ARRAYS}
         return StreamingStatistics(**arrays, weight=factor * self.weight, count=self.count)
 
     def stretched(self, factors: Array) -> StreamingStatistics:
-        """Statistics of features that are times factors (m,)."""
+        """Multiply each feature by a factor of its own.
+
+        Parameters
+        ----------
+        factors : ndarray of shape (m,)
+            What features are multiplied by.
+
+        Returns
+        -------
+        statistics : StreamingStatistics
+            Those of the same samples with other features.
+        """
         gram, cross = factors[:, None] * self.gram * factors, factors[:, None] * self.cross
         return replace(self, gram=gram, sums=factors * self.sums, cross=cross)
 
     def save(self, path: Any) -> None:
-        """Write a file without code, in place of an older one as a whole or not at all; `load` reads it."""
+        """Write a file without code, in place of an older one as a whole or not at all; `load` reads it.
+
+        Parameters
+        ----------
+        path : str or path-like
+            By custom with the ending ``.histogp``.
+        """
         schema.save(self, path)
 
     @classmethod
     def load(cls, path: Any) -> StreamingStatistics:
-        """Read a file that `save` wrote; the numbers are the same to the last bit."""
+        """Read a file that `save` wrote; the numbers are the same to the last bit.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A file that `save` wrote.
+
+        Returns
+        -------
+        statistics : StreamingStatistics
+            Those in the file.
+        """
         return schema.load_one_of([cls.__name__], path)
 
     def arrays(self) -> dict[str, Array]:
-        """All numbers by name, for files."""
+        """All numbers by name, for files.
+
+        Returns
+        -------
+        arrays : dict of ndarray
+            Arrays by the names of parameters; ``weight`` and ``count`` have the shape (1,).
+        """
         named = {name: getattr(self, name) for name in _ARRAYS}
         return named | {"weight": np.array([self.weight]), "count": np.array([self.count], np.int64)}
 
