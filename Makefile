@@ -8,7 +8,7 @@ LOWEST_PYTHON ?= python3.11
 PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
 RUN = .venv/bin/python
 
-.PHONY: demo test lint types unit quick lowest wheel portable bench fuzz clean
+.PHONY: demo test lint types unit quick lowest wheel portable bench fuzz docs site clean
 
 demo: .venv/installed
 	.venv/bin/histogp demo
@@ -44,6 +44,18 @@ wheel: .venv/tested
 	.venv-wheel/bin/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt dist/*.whl
 	cd dist && ../.venv-wheel/bin/python -W error ../.ci/check_wheel.py && ../.venv-wheel/bin/histogp demo
 
+# The site, with the gallery run in full; every warning is an error, and links inside are checked.
+SITE = $(RUN) -m sphinx --fail-on-warning --keep-going --quiet --jobs auto docs docs/_build/html
+docs: .venv/documented
+	$(RUN) docs/get_mathjax.py
+	$(SITE)
+	$(RUN) docs/check_links.py docs/_build/html
+
+# The same without running the gallery.
+site: .venv/documented
+	HISTOGP_GALLERY=no $(SITE)
+	$(RUN) docs/check_links.py docs/_build/html
+
 # What compares bits, files and solvers, with the loops that BLAS has for other processors, then also with compiled loops
 # for any processor at all.
 CORES = $(shell grep -qs avx512vl /proc/cpuinfo && echo SkylakeX) Haswell Zen Nehalem
@@ -75,6 +87,10 @@ fuzz: .venv/installed
 	$(PIP) install --constraint constraints.txt --editable '.[test]'
 	@touch $@
 
+.venv/documented: .venv/tested
+	$(PIP) install --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
 .venv-lowest/tested: pyproject.toml constraints-lowest.txt
 	$(LOWEST_PYTHON) -m venv --clear .venv-lowest
 	.venv-lowest/bin/python -m pip --disable-pip-version-check --quiet install --constraint constraints-lowest.txt \
@@ -82,4 +98,4 @@ fuzz: .venv/installed
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-lowest .venv-wheel build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest .venv-wheel build dist docs/_build docs/_static/mathjax docs/api/generated docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis
